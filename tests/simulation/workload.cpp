@@ -125,7 +125,7 @@ std::shared_ptr<loader> program::make_loader(bool is_shared) {
     } catch (const std::bad_alloc&) {
       if (hard_faults() == faults) violation("a loader has no memory");
     } catch (const error& refused) {
-      if (hard_faults() == faults) {
+      if (hard_faults() == faults && !devices_are_broken()) {
         violation(std::string("a loader cannot be made: ") + refused.what());
       }
     }
