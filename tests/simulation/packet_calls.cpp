@@ -22,6 +22,8 @@
 #include "packet_sockets.hpp"
 #include "real_functions.hpp"
 #include "scheduler.hpp"
+#include "socket_calls.hpp"
+#include "sockets.hpp"
 #include "world.hpp"
 
 namespace ringload::simulation {
@@ -30,32 +32,14 @@ namespace {
 
 std::uint64_t random_number = 0;
 
-bool is_blocking(int fd, int flags) {
-  return (flags & MSG_DONTWAIT) == 0 && (REAL(fcntl)(fd, F_GETFL, 0) & O_NONBLOCK) == 0;
-}
-
-int failed_with(int error_number) {
-  errno = error_number;
-  return -1;
-}
-
 bool is_interrupted() { return happens(settings().faults.interrupted); }
-
-// A process has no descriptor left.
-bool is_refused() {
-  if (!happens(settings().faults.socket_refused)) return false;
-  count_hard_fault();
-  return true;
-}
 
 std::int64_t deadline_of(std::int64_t limit) { return limit == 0 ? never : now() + limit; }
 
 // The calling thread waits for any descriptor. Returns false after the deadline.
 bool wait_until(std::int64_t deadline) {
   if (now() >= deadline) return false;
-  self->state = simulated_thread::states::polls;
-  self->deadline = deadline;
-  reschedule();
+  wait_for_descriptors(deadline);
   return true;
 }
 
@@ -83,7 +67,7 @@ void take_descriptors(packet& sent, const msghdr* message) {
   }
 }
 
-// Writes the descriptors to the message. Some of them are lost if the process has none left.
+// Writes the descriptors to the message. If the process has no descriptor left, some are lost.
 void return_descriptors(packet& received, msghdr* message) {
   std::vector<int>& descriptors = received.descriptors;
   const std::size_t control_bytes = message->msg_controllen;
@@ -91,7 +75,7 @@ void return_descriptors(packet& received, msghdr* message) {
   if (descriptors.empty()) return;
   std::size_t count = descriptors.size();
   if (control_bytes < CMSG_SPACE(count * sizeof(int))) count = 0;
-  if (count > 0 && is_refused()) count = random(count);
+  if (count > 0 && is_socket_refused()) count = random(count);
   if (count < descriptors.size()) message->msg_flags |= MSG_CTRUNC;
   for (std::size_t i = count; i < descriptors.size(); ++i) REAL(close)(descriptors[i]);
   descriptors.resize(count);
@@ -110,8 +94,8 @@ void return_descriptors(packet& received, msghdr* message) {
 int open_packet_socket(int type) {
   turn('q');
   const certain_memory simulation;
-  if (is_refused()) return failed_with(EMFILE);
-  const int fd = new_packet_socket(type);
+  if (is_socket_refused()) return failed_with(EMFILE);
+  const int fd = reserve_descriptor(type);
   add_packet_descriptor(fd, std::make_shared<packet_socket>());
   return fd;
 }
@@ -157,7 +141,7 @@ ssize_t send_packet_of(int fd, const msghdr* message, int flags) {
   }
   // The user of the process has too many descriptors in packets.
   const bool has_descriptors = !descriptors_of(message).empty();
-  if (has_descriptors && is_refused()) return failed_with(ETOOMANYREFS);
+  if (has_descriptors && is_socket_refused()) return failed_with(ETOOMANYREFS);
   if (has_descriptors && receiver->user == foreign_user) {
     violation("a user who is not admitted receives descriptors");
   }
@@ -273,13 +257,13 @@ int accept4(int fd, sockaddr* address, socklen_t* bytes, int flags) {
   if (is_interrupted()) return failed_with(EINTR);
   if (is_blocking(fd, 0)) violation("accept would block a thread");
   if (socket->backlog.empty()) return failed_with(EAGAIN);
-  if (is_refused()) return failed_with(EMFILE);
+  if (is_socket_refused()) return failed_with(EMFILE);
   const auto accepted = socket->backlog.front();
   socket->backlog.pop_front();
   if (++socket->accepted_open > rules_of_packets().accepted_max) {
     violation("a keeper has more connections than connections_max allows");
   }
-  const int accepted_fd = new_packet_socket(flags);
+  const int accepted_fd = reserve_descriptor(flags);
   add_packet_descriptor(accepted_fd, accepted);
   descriptors_changed();  // A client may wait for room in the backlog.
   return accepted_fd;

@@ -5,7 +5,6 @@
 
 #include "packet_sockets.hpp"
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -138,12 +137,6 @@ std::shared_ptr<packet_socket> packet_socket_of(int fd) {
 void add_packet_descriptor(int fd, const std::shared_ptr<packet_socket>& socket) {
   packets->sockets[fd] = socket;
   ++socket->open_numbers;
-}
-
-int new_packet_socket(int type) {
-  const int fd = ::eventfd(0, (type & SOCK_CLOEXEC) | (type & SOCK_NONBLOCK));
-  if (fd < 0) violation("no descriptor for a socket is left");
-  return fd;
 }
 
 void close_packet_socket(int fd) {

@@ -86,7 +86,6 @@ void end_packets();
 void set_packet_rules(const packet_rules& rules);
 const packet_rules& rules_of_packets();
 
-int new_packet_socket(int type);
 // Returns null if the descriptor is no packet socket.
 std::shared_ptr<packet_socket> packet_socket_of(int fd);
 // `fd` becomes another descriptor of the socket.

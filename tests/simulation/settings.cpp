@@ -8,12 +8,22 @@ namespace ringload::simulation {
 
 namespace {
 
+// Random numbers that depend only on the seed of a world.
+class draws {
+ public:
+  explicit draws(std::uint64_t state) : state_(state) {}
+
+  std::uint64_t operator()(std::uint64_t limit) {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state_ >> 33) % limit;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
 world_settings usual_settings(std::uint64_t seed) {
-  std::uint64_t state = seed;
-  const auto draw = [&state](std::uint64_t limit) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (state >> 33) % limit;
-  };
+  draws draw(seed);
   for (int i = 0; i < 4; ++i) draw(2);
   world_settings chosen;
   chosen.seed = seed;
@@ -55,11 +65,7 @@ world_settings usual_settings(std::uint64_t seed) {
 
 // A quarter of the worlds have GPUs. Their calls fail only in worlds with faults of the drive, too.
 void choose_devices(world_settings& chosen) {
-  std::uint64_t state = chosen.seed * 0x9E3779B97F4A7C15ULL + 1;
-  const auto draw = [&state](std::uint64_t limit) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (state >> 33) % limit;
-  };
+  draws draw(chosen.seed * 0x9E3779B97F4A7C15ULL + 1);
   for (int i = 0; i < 4; ++i) draw(2);
   if (draw(4) != 0) return;
   chosen.devices = static_cast<unsigned>(1 + draw(3));
@@ -71,12 +77,8 @@ void choose_devices(world_settings& chosen) {
 // A quarter of the worlds have a keeper.
 void choose_keeper(world_settings& chosen) {
   // Mixed, so that the choice does not depend on the choice of devices.
-  std::uint64_t state = (chosen.seed ^ (chosen.seed >> 30)) * 0xBF58476D1CE4E5B9ULL + 2;
-  state = (state ^ (state >> 27)) * 0x94D049BB133111EBULL;
-  const auto draw = [&state](std::uint64_t limit) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (state >> 33) % limit;
-  };
+  const std::uint64_t state = (chosen.seed ^ (chosen.seed >> 30)) * 0xBF58476D1CE4E5B9ULL + 2;
+  draws draw((state ^ (state >> 27)) * 0x94D049BB133111EBULL);
   chosen.has_keeper = draw(4) == 0;
   const bool has_faults = chosen.faults.any() && chosen.faults.allocation == 0;
   if (!chosen.has_keeper || !has_faults || draw(2) == 0) return;

@@ -20,32 +20,38 @@
 #include "packet_sockets.hpp"
 #include "real_functions.hpp"
 #include "scheduler.hpp"
+#include "socket_calls.hpp"
 #include "sockets.hpp"
 #include "world.hpp"
 
 namespace ringload::simulation {
 
-namespace {
+int failed_with(int error_number) {
+  errno = error_number;
+  return -1;
+}
 
 bool is_blocking(int fd, int flags) {
   return (flags & MSG_DONTWAIT) == 0 && (REAL(fcntl)(fd, F_GETFL, 0) & O_NONBLOCK) == 0;
 }
 
-// One call may receive fewer bytes than have arrived.
-std::size_t part_of(std::size_t bytes) {
-  return bytes > 1 && random(4) == 0 ? 1 + random(bytes) : bytes;
+bool is_socket_refused() {
+  if (!happens(settings().faults.socket_refused)) return false;
+  count_hard_fault();
+  return true;
 }
 
-// The calling thread waits for any descriptor.
 void wait_for_descriptors(std::int64_t deadline) {
   self->state = simulated_thread::states::polls;
   self->deadline = deadline;
   reschedule();
 }
 
-ssize_t failed_with(int error_number) {
-  errno = error_number;
-  return -1;
+namespace {
+
+// One call may receive fewer bytes than have arrived.
+std::size_t part_of(std::size_t bytes) {
+  return bytes > 1 && random(4) == 0 ? 1 + random(bytes) : bytes;
 }
 
 ssize_t send_bytes(int fd, const iovec* parts, std::size_t count, int flags) {
@@ -134,11 +140,7 @@ int socket(int domain, int type, int protocol) noexcept {
   if (!is_within() || !is_tcp) return REAL(socket)(domain, type, protocol);
   turn('q');
   const certain_memory simulation;
-  if (happens(settings().faults.socket_refused)) {
-    count_hard_fault();
-    errno = EMFILE;
-    return -1;
-  }
+  if (is_socket_refused()) return failed_with(EMFILE);
   return new_socket(type, true);
 }
 

@@ -199,10 +199,14 @@ void duplicate_socket(int fd, int duplicate) {
   if (socket && duplicate >= 0) add_packet_descriptor(duplicate, socket);
 }
 
-int new_socket(int type, bool is_tcp) {
-  const int flags = (type & SOCK_CLOEXEC) | (type & SOCK_NONBLOCK);
-  const int fd = ::eventfd(0, flags);
+int reserve_descriptor(int type) {
+  const int fd = ::eventfd(0, (type & SOCK_CLOEXEC) | (type & SOCK_NONBLOCK));
   if (fd < 0) violation("no descriptor for a socket is left");
+  return fd;
+}
+
+int new_socket(int type, bool is_tcp) {
+  const int fd = reserve_descriptor(type);
   network->sockets[fd] = std::make_shared<stream_end>(fd, is_tcp);
   if (!is_tcp) network->pairs.push_back(fd);
   return fd;

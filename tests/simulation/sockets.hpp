@@ -97,6 +97,9 @@ void listen_at(const address_and_port& address, simulated_listener listener);
 std::size_t connections_to(const address_and_port& address);
 // For the functions of libc.
 std::shared_ptr<stream_end> socket_of(int fd);  // Null if the descriptor is no simulated socket.
+// Returns a new descriptor that only reserves its number. `type` may have SOCK_CLOEXEC and
+// SOCK_NONBLOCK.
+int reserve_descriptor(int type);
 int new_socket(int type, bool is_tcp);
 void start_connect(int fd, const address_and_port& destination);
 // The descriptors of all pairs of sockets that the world has made.
