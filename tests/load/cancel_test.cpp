@@ -23,6 +23,7 @@
 namespace asio = boost::asio;
 using namespace ringload;
 using namespace ringload::testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -35,6 +36,13 @@ read_fate held(const io_request&, std::uint64_t) {
 
 read_fate held_when_read(const io_request&, std::uint64_t) {
   return {.until_released = read_fate::hold::completion};
+}
+
+// Options of a loader that waits for the reads of a stopped load for this time.
+loader_options stopping_within(std::chrono::milliseconds time) {
+  loader_options options = small_options(2);
+  options.stop_time_max = time;
+  return options;
 }
 
 // An operation whose handler runs in `context`, and can be cancelled by `signal`.
@@ -88,32 +96,28 @@ TEST_CASE("load_async: after stop_time_max, a cancelled load completes without i
   const made_file file(equal_tensors(8, small_slot));
   for (const auto hold : {held, held_when_read}) {
     read_script script(hold);
-    loader_options within = small_options(2);
-    within.stop_time_max = std::chrono::milliseconds(20);
-    scripted_loader with(script, within, counted_host());
-    watched one;
-    with.load_async(file.name(), {}, one.handler());
+    scripted_loader with(script, stopping_within(20ms), counted_host());
+    watched cancelled;
+    with.load_async(file.name(), {}, cancelled.handler());
     REQUIRE(script.wait_until_held(2));
-    one.signal.emit(asio::cancellation_type::terminal);
-    one.context.run_for(patience);
-    CHECK(one.calls == 1);
-    CHECK(one.code == aborted);
+    cancelled.signal.emit(asio::cancellation_type::terminal);
+    cancelled.context.run_for(patience);
+    CHECK(cancelled.calls == 1);
+    CHECK(cancelled.code == aborted);
     CHECK(script.held() == 2);
     CHECK(arenas_taken == 1);  // The kernel may still write to this memory.
     script.release_all();
     with.settle();
     with.close();
     CHECK(arenas_taken == 0);
-    CHECK(one.calls == 1);
+    CHECK(cancelled.calls == 1);
   }
 }
 
 TEST_CASE("load_operation: after stop_time_max, all operations complete, and later ones fail") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  loader_options within = small_options(2);
-  within.stop_time_max = std::chrono::milliseconds(0);
-  scripted_loader with(script, within, counted_host());
+  scripted_loader with(script, stopping_within(0ms), counted_host());
   load_operation load = get(with.start_async(file.name(), {}, use_future));
   REQUIRE(script.wait_until_held(2));
   auto tensor_wait = load.tensor_async("t5", use_future);
@@ -132,9 +136,7 @@ TEST_CASE("load_operation: after stop_time_max, all operations complete, and lat
 TEST_CASE("tensor_stream: after stop_time_max, a cancelled load through a window completes") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  loader_options within = small_options(2);
-  within.stop_time_max = std::chrono::milliseconds(0);
-  scripted_loader with(script, within, counted_host());
+  scripted_loader with(script, stopping_within(0ms), counted_host());
   tensor_stream stream = get(with.stream_async(file.name(), 4 * small_slot, use_future));
   auto next = stream.next_async(use_future);
   REQUIRE(script.wait_until_held(2));
@@ -148,25 +150,23 @@ TEST_CASE("fill_async: a cancelled fill waits for its reads, whatever stop_time_
   const checkpoint opened =
       get(loader(host(), small_options()).open_async(file.name(), use_future));
   read_script script(held);
-  loader_options within = small_options(2);
-  within.stop_time_max = std::chrono::milliseconds(0);
-  scripted_loader with(script, within);
+  scripted_loader with(script, stopping_within(0ms));
   std::vector<std::byte> memory(2 * small_slot);
   std::vector<destination> into;
   for (std::size_t i = 0; i < 2; ++i) {
     std::byte* const part = memory.data() + i * small_slot;
     into.emplace_back("t" + std::to_string(i), part, dtype::u8, std::vector{small_slot});
   }
-  watched one;
-  with.fill_async(opened, std::move(into), {}, one.handler());
+  watched cancelled;
+  with.fill_async(opened, std::move(into), {}, cancelled.handler());
   REQUIRE(script.wait_until_held(2));
-  one.signal.emit(asio::cancellation_type::terminal);
-  one.context.run_for(std::chrono::milliseconds(50));
-  CHECK(one.calls == 0);
+  cancelled.signal.emit(asio::cancellation_type::terminal);
+  cancelled.context.run_for(std::chrono::milliseconds(50));
+  CHECK(cancelled.calls == 0);
   script.release_all();
-  one.context.run_for(patience);
-  CHECK(one.calls == 1);
-  CHECK(one.code == aborted);
+  cancelled.context.run_for(patience);
+  CHECK(cancelled.calls == 1);
+  CHECK(cancelled.code == aborted);
 }
 
 TEST_CASE("load_async: may be cancelled at once, before the file is open") {
