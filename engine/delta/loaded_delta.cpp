@@ -49,6 +49,11 @@ result<void> check_crc(const std::map<std::string, std::uint32_t, std::less<>>& 
                                              version_text + " has " + crc_text(found->second)};
 }
 
+// Returns true if a change on the device has failed, and the memory has bytes of both versions.
+bool has_mixed_versions(const result<bool>& change) {
+  return !change && change.error().code == errc::not_restored;
+}
+
 std::string place_of(const source& from) {
   const checkpoint& opened = from.parts().opened;
   return opened ? printable_path(opened.catalog().files.front().path) : shown(from.parts().name);
@@ -194,11 +199,11 @@ result<bool> loaded_delta::apply_by_device(applied_tensor& tensor) const {
   if (status) return true;
   if (is_in_place) {
     const auto undone = memory_.change(tensor.after, tensor.after, difference_of(change));
-    const bool is_lost = !undone && undone.error().code == errc::not_restored;
-    if (is_lost) tensor.is_changed = false;  // A second try would not restore the old bytes.
-    if (is_lost) return undone.error().in(tensor_place(tensor.name));
-    if (!undone || !*undone) return status.error();  // restore() tries again.
+    const bool is_mixed = has_mixed_versions(undone);
+    // Without a success, restore() tries again. With mixed versions, that would not help.
+    if (!is_mixed && (!undone || !*undone)) return status.error();
     tensor.is_changed = false;
+    if (is_mixed) return undone.error().in(tensor_place(tensor.name));
   }
   const auto base_crc = memory_.crc32c_of(tensor.before);
   if (!base_crc) return base_crc.error().in(tensor_place(tensor.name));
@@ -284,7 +289,7 @@ result<void> loaded_delta::undo(const applied_tensor& tensor) const noexcept {
   return retry_allocation([&]() -> result<void> {
     const auto is_undone = memory_.change(tensor.after, tensor.after, view_of(tensor));
     if (is_undone && *is_undone) return {};
-    if (!is_undone && is_undone.error().code == errc::not_restored) return is_undone.error();
+    if (has_mixed_versions(is_undone)) return is_undone.error();
     const auto copy = std::make_unique_for_overwrite<std::byte[]>(tensor.after.size());
     const std::span<std::byte> bytes(copy.get(), tensor.after.size());
     if (auto copied = memory_.read(tensor.after, bytes); !copied) return copied;

@@ -36,14 +36,14 @@ TEST_CASE("kind_of: reports the actual pages, not the requested ones") {
 
 TEST_CASE("kind_of: huge pages of which at least half of the present bytes are transparent") {
   if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
-  const auto made = mapping::make(8 * huge_page_bytes, page_kind::transparent);
-  REQUIRE(made.has_value());
-  const std::span<std::byte> half = made->span().first(4 * huge_page_bytes);
+  const auto huge = mapping::make(8 * huge_page_bytes, page_kind::transparent);
+  REQUIRE(huge.has_value());
+  const std::span<std::byte> half = huge->span().first(4 * huge_page_bytes);
   CHECK_FALSE(populate(half));
   if (kind_of(half) != page_kind::transparent) return skip("this kernel has no huge page to give");
   // The pages of the other half are not present.
-  check_kind(made->span(), page_kind::transparent);
-  check_kind(made->span().subspan(huge_page_bytes + 1, 1), page_kind::transparent);
+  check_kind(huge->span(), page_kind::transparent);
+  check_kind(huge->span().subspan(huge_page_bytes + 1, 1), page_kind::transparent);
 
   const auto small = mapping::make(9 * huge_page_bytes, page_kind::small);
   REQUIRE(small.has_value());
@@ -56,8 +56,8 @@ TEST_CASE("kind_of: huge pages of which at least half of the present bytes are t
 
 TEST_CASE("kind_of: reserved pages are told from transparent ones") {
   if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
-  const auto made = mapping::make(huge_page_bytes, page_kind::hugetlb);
-  if (!made) return skip(message_of(made.error()));
-  if (const auto failed = populate(made->span())) return skip(failed.message());
-  check_kind(made->span(), page_kind::hugetlb);
+  const auto reserved = mapping::make(huge_page_bytes, page_kind::hugetlb);
+  if (!reserved) return skip(message_of(reserved.error()));
+  if (const auto failed = populate(reserved->span())) return skip(failed.message());
+  check_kind(reserved->span(), page_kind::hugetlb);
 }
