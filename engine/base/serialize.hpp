@@ -8,6 +8,7 @@
 // values, and is_complete() returns false. An unpacked list needs memory in proportion to the
 // received bytes, even if the received count is wrong.
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -31,17 +32,21 @@ class packer {
  public:
   template <packed_number T>
   void number(const T& value, std::uint64_t = any_number) {
-    const auto whole = static_cast<std::uint64_t>(value);
-    for (unsigned shift = 0; shift < 64; shift += 8) out_.push_back(std::byte(whole >> shift));
+    auto rest = static_cast<std::uint64_t>(value);
+    std::array<std::byte, sizeof rest> little_endian;
+    for (std::byte& each : little_endian) {
+      each = std::byte(rest);
+      rest >>= 8U;
+    }
+    append(little_endian);
   }
   void text(const std::string& value, std::size_t = ~std::size_t{0}) {
     number(std::uint64_t{value.size()});
-    const auto bytes = std::as_bytes(std::span(value));
-    out_.insert(out_.end(), bytes.begin(), bytes.end());
+    append(std::as_bytes(std::span(value)));
   }
   void bytes(const std::vector<std::byte>& value) {
     number(std::uint64_t{value.size()});
-    out_.insert(out_.end(), value.begin(), value.end());
+    append(value);
   }
   template <class T, class Convert>
   void list(const std::vector<T>& items, const Convert& convert) {
@@ -52,6 +57,10 @@ class packer {
   std::vector<std::byte> take() noexcept { return std::move(out_); }
 
  private:
+  void append(std::span<const std::byte> added) {
+    out_.insert(out_.end(), added.begin(), added.end());
+  }
+
   std::vector<std::byte> out_;
 };
 

@@ -181,7 +181,9 @@ result<void> loaded_delta::check_digest(const applied_tensor& tensor,
 }
 
 result<void> loaded_delta::apply(applied_tensor& tensor) const {
-  return memory_.is_host() ? apply_on_host(tensor) : apply_on_device(tensor);
+  auto status = memory_.is_host() ? apply_on_host(tensor) : apply_on_device(tensor);
+  tensor.has_mixed_versions = !status && status.error().code == errc::not_restored;
+  return status;
 }
 
 result<bool> loaded_delta::apply_by_device(applied_tensor& tensor) const {
@@ -235,7 +237,10 @@ result<void> loaded_delta::apply_on_device(applied_tensor& tensor) const {
   tensor.is_changed = is_whole || written;
   if (!written && is_in_place && !is_whole) {
     change_cursor(view_of(on_host)).apply(on_host.after);
-    (void)memory_.write(on_host.after, tensor.after);
+    const auto restored = memory_.write(on_host.after, tensor.after);
+    if (!restored) {
+      return fault{errc::not_restored, tensor_place(tensor.name), message_of(restored.error())};
+    }
   }
   if (is_in_place) tensor.decoded = std::move(on_host.decoded);
   return written ? written : written.error().in(tensor_place(tensor.name));

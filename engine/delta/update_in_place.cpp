@@ -163,6 +163,11 @@ result<void> in_place_update::restore() noexcept {
   result<void> status;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const applied_tensor& next = tensors_[i];
+    if (next.has_mixed_versions && status) {
+      status = retry_allocation([&] {
+        return fault{errc::not_restored, tensor_place(next.name), "it has bytes of both versions"};
+      });
+    }
     if (!next.is_changed) continue;
     auto restored = next.change->kind != form::whole ? delta_.undo(next) : retry_allocation([&] {
       return memory_.write(old_bytes_[i], next.after);

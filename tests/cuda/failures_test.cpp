@@ -393,24 +393,48 @@ TEST_CASE("cuda: if a call fails during an update in place, GPU memory has the o
 TEST_CASE("cuda: an update whose old bytes cannot be restored says so") {
   using namespace ringload::testing::delta_tests;
   const trained_versions trained;
-  unsigned reports = 0;
-  for (unsigned first = 1; first < 60; ++first) {
-    CAPTURE(first);
+  // Returns true if the update reports mixed versions. `plan_failures` chooses the calls that fail.
+  const auto reports_mixed_versions = [&trained](const auto& plan_failures) {
     start_afresh();
     fake_cudart::expect_pageable();
     loader gpu_loader(cuda_device(1), small_options());
     const model memory = gpu_loader.load_async(trained.at.path("v/v0.safetensors"), future).get();
-    // The update fails, and then each try to restore.
-    for (unsigned i = 0; i < 40; ++i) {
-      fake_cudart::fail("cudaMemcpyAsync", first + i, cudaErrorInvalidValue);
-    }
+    plan_failures();
     const auto failure = code_of(
         [&] { update_async(gpu_loader, destinations_of(memory), trained.delta(1), future).get(); });
     fake_cudart::forget_failures();
-    if (failure == errc::not_restored) {
-      ++reports;
-    } else {
-      CHECK(version_on_device(memory) == trained.versions[failure ? 0 : 1]);
+    if (failure == errc::not_restored) return true;
+    CHECK(version_on_device(memory) == trained.versions[failure ? 0 : 1]);
+    return false;
+  };
+  // The update fails, and then each try to restore.
+  const auto fail_copies_from = [](unsigned first) {
+    for (unsigned i = 0; i < 40; ++i) {
+      fake_cudart::fail("cudaMemcpyAsync", first + i, cudaErrorInvalidValue);
+    }
+  };
+  unsigned reports = 0;
+  for (unsigned copy = 1; copy < 60; ++copy) {
+    CAPTURE(copy);
+    if (reports_mixed_versions([&] { fail_copies_from(copy); })) ++reports;
+  }
+  CHECK(reports > 3);
+
+  // Without memory for the kernels, the host changes the elements. A copy ends on the device, but
+  // the wait for it fails, and so do all later copies.
+  reports = 0;
+  for (unsigned wait = 1; wait < 9; ++wait) {
+    for (unsigned copy = wait; copy < wait + 3; ++copy) {
+      CAPTURE(wait);
+      CAPTURE(copy);
+      const bool is_reported = reports_mixed_versions([&] {
+        for (unsigned i = 1; i < 20; ++i) {
+          fake_cudart::fail("cudaMalloc", i, cudaErrorMemoryAllocation);
+        }
+        fake_cudart::fail("cudaEventSynchronize", wait, cudaErrorInvalidValue);
+        fail_copies_from(copy);
+      });
+      if (is_reported) ++reports;
     }
   }
   CHECK(reports > 3);
