@@ -381,9 +381,10 @@ ssize_t copy_file_range(int from, off64_t* from_offset, int to, off64_t* to_offs
   return -1;
 }
 
+// The file system of a world is local, also if the files are in memory and have no block device.
 int fstatfs(int fd, struct statfs* answer) noexcept {
   const int result = REAL(fstatfs)(fd, answer);
-  if (is_within() && result == 0) answer->f_type = 0xEF53;  // ext4.
+  if (is_within() && result == 0) answer->f_type = 0x9123683E;  // btrfs.
   return result;
 }
 

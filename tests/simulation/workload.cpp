@@ -36,18 +36,28 @@ struct known_files::files_on_disk {
     return tensors;
   }
 
-  testing::temporary_folder saves;
-  testing::temporary_folder versions;
-  testing::temporary_folder chain;  // The first version and the deltas.
-  testing::temporary_folder sockets = testing::temporary_folder::for_sockets();
-  testing::made_file mixed_file{mixed()};
-  testing::made_file many_file{testing::equal_tensors(40, 5'000)};
-  testing::made_file wide_file{testing::equal_tensors(24, 70'000)};
-  testing::npz_file arrays{
-      {testing::member(
-           "long", testing::npy_text("|u1", false, "200000,", testing::compressible(200'000, 3)),
-           true),
-       testing::member("raw", testing::npy_text("|u1", false, "5,", "12345"), false)}};
+  files_on_disk() {
+    for (const char* name : {"saves", "versions", "chain", "sockets"}) {
+      std::filesystem::create_directory(all.path() / name);
+    }
+    const auto write = [this](const char* name, const std::string& text) {
+      testing::write_file(all.path() / name, text);
+    };
+    write("mixed.safetensors", testing::checkpoint_text(mixed()));
+    write("many.safetensors", testing::checkpoint_text(testing::equal_tensors(40, 5'000)));
+    write("wide.safetensors", testing::checkpoint_text(testing::equal_tensors(24, 70'000)));
+    const std::string values = testing::compressible(200'000, 3);
+    write("arrays.npz",
+          testing::zip_text(
+              {testing::member("long", testing::npy_text("|u1", false, "200000,", values), true),
+               testing::member("raw", testing::npy_text("|u1", false, "5,", "12345"), false)}));
+  }
+
+  std::string path_of(const char* name) const { return (all.path() / name).string(); }
+
+  // Messages of ranks contain paths, and the order of events depends on their length. So the
+  // folder is not in the folder of the program.
+  testing::temporary_folder all{"/tmp"};
 };
 
 namespace {
@@ -227,9 +237,9 @@ void run_program(program& all) {
 
 known_files::known_files()
     : made_(std::make_unique<files_on_disk>()),
-      folder_(made_->saves.path().string()),
-      version_folder_(made_->chain.path().string()),
-      socket_folder_(made_->sockets.path().string()) {
+      folder_(made_->path_of("saves")),
+      version_folder_(made_->path_of("chain")),
+      socket_folder_(made_->path_of("sockets")) {
   // Seed 0 has no faults. A load that never ends is a violation of this world.
   world_settings first;
   first.devices = 1;
@@ -242,11 +252,10 @@ known_files::known_files()
 
 void known_files::learn() {
   make_versions();
-  for (const std::string& path :
-       {made_->mixed_file.name(), made_->many_file.name(), made_->arrays.name()}) {
-    all_.push_back(know(path));
+  for (const char* name : {"mixed.safetensors", "many.safetensors", "arrays.npz"}) {
+    all_.push_back(know(made_->path_of(name)));
   }
-  wide_ = know(made_->wide_file.name());
+  wide_ = know(made_->path_of("wide.safetensors"));
 }
 
 known_file known_files::know(const std::string& path) {
@@ -285,7 +294,7 @@ void known_files::make_versions() {
   for (unsigned v = 0; v < 3; ++v) {
     known_version& made = versions_.emplace_back();
     const std::string begin = version_folder_ + "/v" + std::to_string(v);
-    made.path = (v == 0 ? begin : made_->versions.path().string() + "/full" + std::to_string(v)) +
+    made.path = (v == 0 ? begin : made_->path_of("versions") + "/full" + std::to_string(v)) +
                 ".safetensors";
     std::vector<tensor_ref> refs;
     for (const auto& [name, each] : tensors) {
