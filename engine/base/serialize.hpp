@@ -8,7 +8,6 @@
 // values, and is_complete() returns false. An unpacked list needs memory in proportion to the
 // received bytes, even if the received count is wrong.
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -32,13 +31,10 @@ class packer {
  public:
   template <packed_number T>
   void number(const T& value, std::uint64_t = any_number) {
-    auto rest = static_cast<std::uint64_t>(value);
-    std::array<std::byte, sizeof rest> little_endian;
-    for (std::byte& each : little_endian) {
-      each = std::byte(rest);
-      rest >>= 8U;
-    }
-    append(little_endian);
+    const auto whole = static_cast<std::uint64_t>(value);
+    const std::size_t begin = out_.size();
+    out_.resize(begin + sizeof whole);
+    for (std::size_t i = 0; i < sizeof whole; ++i) out_[begin + i] = std::byte(whole >> 8 * i);
   }
   void text(const std::string& value, std::size_t = ~std::size_t{0}) {
     number(std::uint64_t{value.size()});

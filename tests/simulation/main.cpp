@@ -14,13 +14,15 @@
 #include <exception>
 #include <string>
 
+#include "turns.hpp"
 #include "workload.hpp"
 
 namespace {
 
 constexpr const char* help =
     "simulation [--first SEED] [--seeds N | --minutes M] [--twice] [--hashes] [--quiet]\n"
-    "simulation --seed SEED [--trace]\n"
+    "           [--separate]\n"
+    "simulation --seed SEED [--trace] [--separate]\n"
     "\n"
     "Runs the engine in simulated worlds. A seed decides the order of all threads, the time, and\n"
     "all faults. A violation prints the command that repeats it, and the exit code is 1.\n"
@@ -30,6 +32,7 @@ constexpr const char* help =
     "  --twice        Runs each seed twice and compares the order of events.\n"
     "  --hashes       Prints the hash of each seed's order of events.\n"
     "  --seed SEED    Runs one seed and prints the hash of its order of events.\n"
+    "  --separate     Each thread of a world is a thread that a debugger can show.\n"
     "  --trace        Prints each event: nanoseconds, kind, thread.\n"
     "  --quiet        Prints no progress.\n";
 
@@ -41,6 +44,7 @@ struct arguments {
   bool hashes = false;
   bool trace = false;
   bool quiet = false;
+  bool has_separate_threads = false;
 };
 
 [[noreturn]] void refuse(const std::string& problem) {
@@ -69,6 +73,8 @@ arguments parse(int count, char** values) {
       parsed.twice = true;
     else if (option == "--hashes")
       parsed.hashes = true;
+    else if (option == "--separate")
+      parsed.has_separate_threads = true;
     else if (option == "--trace")
       parsed.trace = true;
     else if (option == "--quiet")
@@ -124,6 +130,7 @@ int main(int count, char** values) {
   stay_on_one_processor();
   std::set_terminate([] { violation("std::terminate was called"); });
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE}) std::signal(number, end_by_signal);
+  if (chosen.has_separate_threads) use_separate_threads();
   const known_files files;
   const clock::time_point begin = clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(clock::now() - begin).count(); };

@@ -5,20 +5,20 @@
 
 #include <pthread.h>
 
-#include <atomic>
 #include <climits>
 #include <cstdint>
 #include <memory>
+
+#include "turns.hpp"
 
 namespace ringload::simulation {
 
 inline constexpr std::int64_t never = INT64_MAX;
 
-struct simulated_thread {
+struct simulated_thread : turn_holder {
   enum class states { ready, waits, polls, ended };
 
   int number = 0;
-  std::atomic<int> turn = 0;  // A futex: 1 if the thread may run.
   states state = states::ready;
   const void* object = nullptr;  // The thread waits for this mutex, condition, futex or thread.
   std::int64_t deadline = never;
@@ -48,7 +48,6 @@ int wake(const void* object, int most = INT_MAX);
 simulated_thread& add_thread(std::unique_ptr<simulated_thread> thread);
 int next_thread_number();
 simulated_thread* thread_of(pthread_t handle);
-void wait_for_turn(simulated_thread& thread);
 
 // The descriptor is closed: its timer, if it has one, ends. Defined in threads.cpp.
 void end_timer(int fd);

@@ -44,12 +44,13 @@ struct thread_start {
   void* (*function)(void*);
   void* argument;
   simulated_thread* thread;
+  parked_thread parked;
 };
 
 void* run_thread(void* start) {
   const std::unique_ptr<thread_start> own(static_cast<thread_start*>(start));
   self = own->thread;
-  wait_for_turn(*self);
+  wait_for_first_turn(*self, own->parked);
   void* const result = own->function(own->argument);
   turn('E');
   self->state = simulated_thread::states::ended;
@@ -121,7 +122,8 @@ int pthread_create(pthread_t* handle, const pthread_attr_t* attributes, void* (*
   }
   auto thread = std::make_unique<simulated_thread>();
   thread->number = next_thread_number();
-  auto start = std::make_unique<thread_start>(thread_start{function, argument, thread.get()});
+  auto start = std::make_unique<thread_start>(function, argument, thread.get());
+  thread->parked = &start->parked;
   const int refused = REAL(pthread_create)(handle, attributes, run_thread, start.get());
   if (refused != 0) return refused;
   (void)start.release();
@@ -272,14 +274,9 @@ int kill(pid_t process, int signal) noexcept {
   return self && process == 4711 && signal == 0 ? 0 : REAL(kill)(process, signal);
 }
 
-// A thread that blocks the signal of its own crash ends the process without the seed.
+// One thread may have the turns of all, and Ctrl-C must end the program.
 int pthread_sigmask(int action, const sigset_t* signals, sigset_t* before) noexcept {
-  if (!self || !signals || action == SIG_UNBLOCK) {
-    return REAL(pthread_sigmask)(action, signals, before);
-  }
-  sigset_t allowed = *signals;
-  for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE}) sigdelset(&allowed, number);
-  return REAL(pthread_sigmask)(action, &allowed, before);
+  return REAL(pthread_sigmask)(action, self ? nullptr : signals, before);
 }
 
 int sched_yield() noexcept {

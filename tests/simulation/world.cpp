@@ -5,7 +5,6 @@
 #include "world.hpp"
 
 #include <dlfcn.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -67,34 +66,6 @@ std::uint64_t operations_begun = 0;
 }  // namespace
 
 thread_local simulated_thread* self = nullptr;
-
-namespace {
-
-// A futex call that this file does not intercept.
-long kernel_futex(std::atomic<int>* word, int operation, int value) {
-  long result = 0;
-  register long timeout asm("r10") = 0;
-  asm volatile("syscall"
-               : "=a"(result)
-               : "a"(SYS_futex), "D"(word), "S"(operation), "d"(value), "r"(timeout)
-               : "rcx", "r11", "memory");
-  return result;
-}
-
-}  // namespace
-
-void wait_for_turn(simulated_thread& thread) {
-  while (thread.turn.exchange(0) == 0) kernel_futex(&thread.turn, FUTEX_WAIT_PRIVATE, 0);
-}
-
-namespace {
-
-void give_turn(simulated_thread& thread) {
-  thread.turn.store(1);
-  kernel_futex(&thread.turn, FUTEX_WAKE_PRIVATE, 1);
-}
-
-}  // namespace
 
 void record(char kind, std::uint64_t value) {
   if (++world->turns == turns_max) violation("the world does not end");
@@ -172,10 +143,11 @@ void reschedule() {
   simulated_thread* const next = ready[random(ready.size())];
   record('>', static_cast<std::uint64_t>(next->number));
   if (next == me) return;
-  // After the last turn of a thread, the world may end and destroy `me`.
-  const bool has_ended = me->state == simulated_thread::states::ended;
-  give_turn(*next);
-  if (!has_ended) wait_for_turn(*me);
+  if (me->state == simulated_thread::states::ended) {
+    end_turn(*me, *next);
+  } else {
+    give_turn(*me, *next);
+  }
 }
 
 void wait_for(const void* object, std::int64_t deadline) {
@@ -212,6 +184,7 @@ void begin(const world_settings& settings) {
   auto first = std::make_unique<simulated_thread>();
   first->number = world->next_number++;
   first->handle = ::pthread_self();
+  take_first_turn(*first);
   simulated_thread* const me = first.get();
   world->threads.push_back(std::move(first));
   begin_memory();
