@@ -23,13 +23,16 @@ bool overlaps(const drive_read& read, const tensor_info& tensor) {
 
 // Returns the largest number of recorded reads that started before a read of the tensor. A direct
 // read waits while too many bytes of direct reads are in flight. Buffered reads, which take bytes
-// from the page cache, start meanwhile and do not delay it. So they do not count.
+// from the page cache, start meanwhile and do not delay it. So they do not count. A thread that
+// reads the tensor may be delayed while other threads start any number of reads.
 std::size_t reads_before(const tensor_info& tensor) {
   std::size_t most = 0;
   std::size_t direct = 0;
   std::size_t all = 0;
   for (const drive_read& read : recorded_reads()) {
-    if (overlaps(read, tensor)) most = std::max(most, read.direct ? direct : all);
+    if (overlaps(read, tensor) && !read.is_by_thread) {
+      most = std::max(most, read.direct ? direct : all);
+    }
     ++all;
     if (read.direct) ++direct;
   }

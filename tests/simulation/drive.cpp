@@ -73,7 +73,8 @@ std::list<transfer>::iterator start_transfer(const transfer& started) {
   }
   ++drive->transfers;
   if (drive->records_reads && !started.is_write) {
-    drive->recorded.push_back({started.offset, started.bytes, is_direct_source(started.fd)});
+    drive->recorded.push_back(
+        {started.offset, started.bytes, is_direct_source(started.fd), started.is_by_thread});
   }
   return drive->in_flight.insert(drive->in_flight.end(), started);
 }
@@ -129,7 +130,7 @@ ssize_t blocking_transfer(int fd, void* memory, std::uint64_t bytes, std::uint64
     return -1;
   }
   const auto entry =
-      start_transfer({fd, static_cast<const std::byte*>(memory), bytes, is_write, offset});
+      start_transfer({fd, static_cast<const std::byte*>(memory), bytes, is_write, offset, true});
   sleep_for(transfer_nanoseconds());
   const std::int64_t result = carry_out(fd, memory, bytes, offset, is_write);
   end_transfer(entry);

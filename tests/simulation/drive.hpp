@@ -17,6 +17,7 @@ struct transfer {
   std::uint64_t bytes = 0;
   bool is_write = false;
   std::uint64_t offset = 0;
+  bool is_by_thread = false;  // A thread waits for the end. Otherwise the transfer is of a ring.
 };
 
 // Remembers the transfer while it is in flight. Two transfers must not use the same memory, unless
@@ -31,6 +32,7 @@ struct drive_read {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   bool direct = false;
+  bool is_by_thread = false;
 };
 
 // Forgets the recorded reads, and records all reads from now on, in the order of their starts.
