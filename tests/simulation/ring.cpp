@@ -110,7 +110,8 @@ void start_entry(simulated_ring& ring, const io_uring_sqe& entry) {
     return;
   }
   auto* const memory = reinterpret_cast<std::byte*>(entry.addr);
-  const auto transferred = start_transfer({entry.fd, memory, entry.len, is_write, entry.off, false});
+  const auto transferred =
+      start_transfer({entry.fd, memory, entry.len, is_write, entry.off, false});
   const bool is_direct_read = !is_write && is_direct_source(entry.fd);
   ++ring.in_flight;
   if (!is_write) ++ring.reads;

@@ -7,7 +7,6 @@
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 
-#include <climits>
 #include <cstdint>
 #include <utility>
 
@@ -17,7 +16,6 @@ namespace {
 
 // A futex call that threads.cpp does not intercept.
 long kernel_futex(std::atomic<int>* word, int operation, int value) {
-#ifdef __x86_64__
   long result = 0;
   register long timeout asm("r10") = 0;
   asm volatile("syscall"
@@ -25,9 +23,6 @@ long kernel_futex(std::atomic<int>* word, int operation, int value) {
                : "a"(SYS_futex), "D"(word), "S"(operation), "d"(value), "r"(timeout)
                : "rcx", "r11", "memory");
   return result;
-#else
-#error "The simulation calls the kernel of x86-64."
-#endif
 }
 
 void set(std::atomic<int>& word) {

@@ -4,24 +4,12 @@
 
 #include "world.hpp"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <sched.h>
-#include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <climits>
-#include <cstdarg>
 #include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
