@@ -11,10 +11,11 @@ namespace ringload::simulation {
 
 namespace {
 
-// When a tensor is awaited, each slot may already have a read of another tensor. Alignment adds
+// When a tensor is awaited, each slot may already have a read of another tensor. Each slot may have
+// one more while a thread populates the memory for the first read of the tensor. Alignment adds
 // reads to those of the tensor.
 std::size_t overtaken_max(const tensor_info& tensor) {
-  return settings().slots + tensor.bytes / slot_bytes + 3;
+  return 2 * settings().slots + tensor.bytes / slot_bytes + 3;
 }
 
 bool overlaps(const drive_read& read, const tensor_info& tensor) {
