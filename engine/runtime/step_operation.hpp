@@ -37,8 +37,9 @@ struct operation_step final : step_thread::step {
     });
     work.reset();  // Destroys the arguments before the operation completes.
     // The result of completed work is returned even after a cancellation, because the work may have
-    // changed the caller's memory.
-    if (cancellation->finish() && !outcome) {
+    // changed the caller's memory. The same is true for a failed restoration of that memory.
+    const bool is_cancelled = cancellation->finish();
+    if (is_cancelled && !outcome && outcome.error().code != errc::not_restored) {
       outcome = retry_allocation([this] {
         return fault{boost::asio::error::operation_aborted, place, "it was cancelled"};
       });

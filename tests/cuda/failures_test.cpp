@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
@@ -34,6 +36,12 @@ std::vector<made_tensor> tensors() {
   all.push_back({"large", 200'000});
   all.push_back(f32("converted", 20'000));
   return all;
+}
+
+void fail_copies_from(unsigned first) {
+  for (unsigned i = 0; i < 40; ++i) {
+    fake_cudart::fail("cudaMemcpyAsync", first + i, cudaErrorInvalidValue);
+  }
 }
 
 // Makes two loads with a new loader, one of them with a conversion. Returns an empty string if the
@@ -408,11 +416,6 @@ TEST_CASE("cuda: an update whose old bytes cannot be restored says so") {
     return false;
   };
   // The update fails, and then each try to restore.
-  const auto fail_copies_from = [](unsigned first) {
-    for (unsigned i = 0; i < 40; ++i) {
-      fake_cudart::fail("cudaMemcpyAsync", first + i, cudaErrorInvalidValue);
-    }
-  };
   unsigned reports = 0;
   for (unsigned copy = 1; copy < 60; ++copy) {
     CAPTURE(copy);
@@ -438,5 +441,30 @@ TEST_CASE("cuda: an update whose old bytes cannot be restored says so") {
     }
   }
   CHECK(reports > 3);
+  start_afresh();
+}
+
+TEST_CASE("cuda: a cancelled update whose old bytes cannot be restored says so") {
+  using namespace ringload::testing::delta_tests;
+  const trained_versions trained;
+  start_afresh();
+  fake_cudart::expect_pageable();
+  {
+    loader gpu_loader(cuda_device(1), small_options());
+    const model memory = gpu_loader.load_async(trained.at.path("v/v0.safetensors"), future).get();
+    asio::cancellation_signal stop;
+    apply_options options;
+    options.check_unchanged = false;  // The first kernel changes a tensor.
+    const unsigned kernels = fake_cudart::calls()["cudaLaunchKernel"];
+    fake_cudart::hold_kernels();
+    auto updated = update_async(gpu_loader, destinations_of(memory), trained.delta(1), options,
+                                asio::bind_cancellation_slot(stop.slot(), future));
+    while (fake_cudart::calls()["cudaLaunchKernel"] == kernels) std::this_thread::yield();
+    stop.emit(asio::cancellation_type::terminal);
+    fail_copies_from(1);
+    fake_cudart::let_go();
+    CHECK(code_of([&] { updated.get(); }) == errc::not_restored);
+    fake_cudart::forget_failures();
+  }
   start_afresh();
 }
