@@ -33,7 +33,7 @@ struct applied_tensor {
   std::span<std::byte> after;
   std::uint32_t crc = 0;    // Set by apply(): the CRC-32C of the next version.
   bool is_changed = false;  // Set by apply(): true if `after` may differ from the old bytes.
-  // Set by apply(): true if `after` has bytes of both versions, which cannot be restored.
+  // Set by apply(): true if `after` has bytes of both versions, and the old bytes are lost.
   bool has_mixed_versions = false;
   byte_change decoded;  // Set by apply() if the change is a frame.
 };

@@ -37,7 +37,8 @@ struct operation_step final : step_thread::step {
     });
     work.reset();  // Destroys the arguments before the operation completes.
     // The result of completed work is returned even after a cancellation, because the work may have
-    // changed the caller's memory. The same is true for a failed restoration of that memory.
+    // changed the caller's memory. The failure to restore this memory is returned for the same
+    // reason.
     const bool is_cancelled = cancellation->finish();
     if (is_cancelled && !outcome && outcome.error().code != errc::not_restored) {
       outcome = retry_allocation([this] {
@@ -57,8 +58,8 @@ struct operation_step final : step_thread::step {
 };
 
 // Starts a thread that calls `work()`. The result, of type T, completes the operation. If the
-// operation is cancelled, the fault has `place` as its place. Reports every failure by completing
-// the operation.
+// operation completes as cancelled, the fault has `place` as its place. Reports every failure by
+// completing the operation.
 template <class T, class Work>
 void run_step_operation(std::unique_ptr<operation<T>> waiting, std::string place,
                         std::shared_ptr<step_cancellation> cancellation, Work work) {

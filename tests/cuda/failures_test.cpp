@@ -415,7 +415,7 @@ TEST_CASE("cuda: an update whose old bytes cannot be restored says so") {
     CHECK(version_on_device(memory) == trained.versions[failure ? 0 : 1]);
     return false;
   };
-  // The update fails, and then each try to restore.
+  // A copy of the update fails, and then each copy of the restoration.
   unsigned reports = 0;
   for (unsigned copy = 1; copy < 60; ++copy) {
     CAPTURE(copy);
@@ -423,8 +423,8 @@ TEST_CASE("cuda: an update whose old bytes cannot be restored says so") {
   }
   CHECK(reports > 3);
 
-  // Without memory for the kernels, the host changes the elements. A copy ends on the device, but
-  // the wait for it fails, and so do all later copies.
+  // Without memory for the kernels, the host changes the elements. A copy finishes on the device,
+  // but the wait for this copy fails. All later copies fail too.
   reports = 0;
   for (unsigned wait = 1; wait < 9; ++wait) {
     for (unsigned copy = wait; copy < wait + 3; ++copy) {
@@ -454,7 +454,7 @@ TEST_CASE("cuda: a cancelled update whose old bytes cannot be restored says so")
     const model memory = gpu_loader.load_async(trained.at.path("v/v0.safetensors"), future).get();
     asio::cancellation_signal stop;
     apply_options options;
-    options.check_unchanged = false;  // The first kernel changes a tensor.
+    options.check_unchanged = false;  // So the first kernel changes a tensor.
     const unsigned kernels = fake_cudart::calls()["cudaLaunchKernel"];
     fake_cudart::hold_kernels();
     auto updated = update_async(gpu_loader, destinations_of(memory), trained.delta(1), options,

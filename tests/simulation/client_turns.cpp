@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whose reads come next. These operations need a world without faults, and no other client.
+// Operations that check the order of reads. They need a world without faults and without other
+// clients.
 
 #include <algorithm>
 
@@ -11,9 +12,9 @@ namespace ringload::simulation {
 
 namespace {
 
-// When a tensor is awaited, each slot may already have a read of another tensor. Each slot may have
-// one more while a thread populates the memory for the first read of the tensor. Alignment adds
-// reads to those of the tensor.
+// When a tensor is awaited, each slot may already have a read of another tensor. Each slot may
+// start one more such read while a thread populates the memory for the first read of the tensor.
+// Alignment adds at most three reads.
 std::size_t overtaken_max(const tensor_info& tensor) {
   return 2 * settings().slots + tensor.bytes / slot_bytes + 3;
 }
@@ -24,8 +25,9 @@ bool overlaps(const drive_read& read, const tensor_info& tensor) {
 
 // Returns the largest number of recorded reads that started before a read of the tensor. A direct
 // read waits while too many bytes of direct reads are in flight. Buffered reads, which take bytes
-// from the page cache, start meanwhile and do not delay it. So they do not count. A thread that
-// reads the tensor may be delayed while other threads start any number of reads.
+// from the page cache, start meanwhile and do not delay the direct read. So they do not count for a
+// direct read. Reads of the tensor by threads are not checked: such a thread may be delayed while
+// other threads start any number of reads.
 std::size_t reads_before(const tensor_info& tensor) {
   std::size_t most = 0;
   std::size_t direct = 0;

@@ -15,7 +15,7 @@ namespace ringload::simulation {
 
 inline constexpr std::int64_t never = INT64_MAX;
 
-struct simulated_thread : turn_holder {
+struct simulated_thread : thread_turn {
   enum class states { ready, waits, polls, ended };
 
   int number = 0;

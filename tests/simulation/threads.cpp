@@ -50,7 +50,7 @@ struct thread_start {
 void* run_thread(void* start) {
   const std::unique_ptr<thread_start> own(static_cast<thread_start*>(start));
   self = own->thread;
-  wait_for_first_turn(*self, own->parked);
+  wait_for_first_turn(*self);
   void* const result = own->function(own->argument);
   turn('E');
   self->state = simulated_thread::states::ended;

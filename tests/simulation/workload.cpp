@@ -38,10 +38,10 @@ struct known_files::files_on_disk {
 
   files_on_disk() {
     for (const char* name : {"saves", "versions", "chain", "sockets"}) {
-      std::filesystem::create_directory(all.path() / name);
+      std::filesystem::create_directory(folder.path() / name);
     }
     const auto write = [this](const char* name, const std::string& text) {
-      testing::write_file(all.path() / name, text);
+      testing::write_file(folder.path() / name, text);
     };
     write("mixed.safetensors", testing::checkpoint_text(mixed()));
     write("many.safetensors", testing::checkpoint_text(testing::equal_tensors(40, 5'000)));
@@ -53,11 +53,11 @@ struct known_files::files_on_disk {
                testing::member("raw", testing::npy_text("|u1", false, "5,", "12345"), false)}));
   }
 
-  std::string path_of(const char* name) const { return (all.path() / name).string(); }
+  std::string path_of(const char* name) const { return (folder.path() / name).string(); }
 
-  // Messages of ranks contain paths, and the order of events depends on their length. So the
-  // folder is not in the folder of the program.
-  testing::temporary_folder all{"/tmp"};
+  // Messages between ranks contain paths, and the length of a message changes the order of events.
+  // So this path has the same length in each build.
+  testing::temporary_folder folder{"/tmp"};
 };
 
 namespace {
