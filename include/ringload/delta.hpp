@@ -262,9 +262,9 @@ auto apply_async(basic_loader<Executor>& used_loader, model base, source delta,
 ///
 /// Cancellation of any type cancels the operation. If the update fails or is cancelled, the old
 /// bytes are restored before the operation completes. After completion, either all tensors have the
-/// next version, or all tensors have their old bytes. The exception is `errc::not_restored`: a call
-/// of the device failed, and so did the restoration. No other thread may use the memory during the
-/// operation.
+/// next version, or all tensors have their old bytes. The exception is `errc::not_restored`: the
+/// update failed or was cancelled, and then a call of the device failed during the restoration. No
+/// other thread may use the memory during the operation.
 template <class Executor, token_for<update_result> CompletionToken = default_token>
 auto update_async(basic_loader<Executor>& used_loader, detail::list_argument<destination> into,
                   source delta, apply_options options, CompletionToken&& token = {}) {
