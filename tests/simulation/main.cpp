@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "turns.hpp"
 #include "workload.hpp"
@@ -33,6 +34,8 @@ constexpr const char* help =
     "  --hashes       Prints the hash of each seed's order of events.\n"
     "  --seed SEED    Runs one seed and prints the hash of its order of events.\n"
     "  --separate     Each thread of a world is a thread that a debugger can show.\n"
+    "  --without PART Removes a part from each world. May be repeated. A wrong name lists the "
+    "parts.\n"
     "  --trace        Prints each event: nanoseconds, kind, thread.\n"
     "  --quiet        Prints no progress.\n";
 
@@ -45,11 +48,21 @@ struct arguments {
   bool trace = false;
   bool quiet = false;
   bool has_separate_threads = false;
+  std::vector<std::string> removed_parts;
 };
 
 [[noreturn]] void refuse(const std::string& problem) {
   std::fprintf(stderr, "simulation: error: %s\n\n%s", problem.c_str(), help);
   std::exit(2);
+}
+
+std::string part_name(const std::string& text) {
+  std::string known;
+  for (const std::string& name : ringload::simulation::removable_parts()) {
+    if (name == text) return name;
+    known += " " + name;
+  }
+  refuse("--without needs one of these parts:" + known);
 }
 
 arguments parse(int count, char** values) {
@@ -75,6 +88,8 @@ arguments parse(int count, char** values) {
       parsed.hashes = true;
     else if (option == "--separate")
       parsed.has_separate_threads = true;
+    else if (option == "--without")
+      parsed.removed_parts.push_back(part_name(i + 1 < count ? values[++i] : ""));
     else if (option == "--trace")
       parsed.trace = true;
     else if (option == "--quiet")
@@ -140,8 +155,12 @@ int main(int count, char** values) {
     const bool is_over =
         chosen.minutes > 0 ? seconds() >= 60 * chosen.minutes : seed >= chosen.first + chosen.seeds;
     if (is_over) break;
-    const run_result ran = run_seed(seed, files, chosen.trace);
-    if (chosen.twice && run_seed(seed, files, false).trace_hash != ran.trace_hash) {
+    world_settings settings = settings_of(seed, chosen.removed_parts);
+    for (const std::string& name : chosen.removed_parts) settings.options += " --without " + name;
+    settings.prints_trace = chosen.trace;
+    const run_result ran = run_world(settings, files);
+    settings.prints_trace = false;
+    if (chosen.twice && run_world(settings, files).trace_hash != ran.trace_hash) {
       std::fprintf(stderr, "seed %llu: a second run has another order of events\n",
                    static_cast<unsigned long long>(seed));
       return 1;

@@ -4,6 +4,8 @@
 
 #include "workload.hpp"
 
+#include <algorithm>
+
 namespace ringload::simulation {
 
 namespace {
@@ -85,14 +87,59 @@ void choose_keeper(world_settings& chosen) {
   chosen.faults.socket_refused = static_cast<unsigned>(1 + draw(500));
 }
 
+struct part {
+  const char* name;
+  void (*remove)(world_settings&);
+};
+
+constexpr part parts[] = {
+    {"allocation", [](world_settings& all) { all.faults.allocation = 0; }},
+    {"read_error", [](world_settings& all) { all.faults.read_error = 0; }},
+    {"short_read", [](world_settings& all) { all.faults.short_read = 0; }},
+    {"interrupted", [](world_settings& all) { all.faults.interrupted = 0; }},
+    {"write_error", [](world_settings& all) { all.faults.write_error = 0; }},
+    {"submission", [](world_settings& all) { all.faults.submission = 0; }},
+    {"thread_refused", [](world_settings& all) { all.faults.thread_refused = 0; }},
+    {"socket_refused", [](world_settings& all) { all.faults.socket_refused = 0; }},
+    {"server_faults", [](world_settings& all) { all.faults.server = 0; }},
+    {"device_call", [](world_settings& all) { all.faults.device_call = 0; }},
+    {"broken_devices", [](world_settings& all) { all.breaks_devices = false; }},
+    {"power_cuts", [](world_settings& all) { all.power_cuts = false; }},
+    {"server", [](world_settings& all) { all.has_server = false; }},
+    {"keeper", [](world_settings& all) { all.has_keeper = false; }},
+    {"devices",
+     [](world_settings& all) {
+       all.devices = 0;
+       all.breaks_devices = false;
+     }},
+    {"ring", [](world_settings& all) { all.refuses_ring = true; }},
+    {"second_slot", [](world_settings& all) { all.slots = 1; }},
+    {"second_loop", [](world_settings& all) { all.loops_max = 1; }},
+    {"second_loader", [](world_settings& all) { all.loaders_max = 1; }},
+    {"fourth_client", [](world_settings& all) { all.clients_max = 3; }},
+    {"third_client", [](world_settings& all) { all.clients_max = 2; }},
+    {"second_client", [](world_settings& all) { all.clients_max = 1; }},
+    {"fifth_operation", [](world_settings& all) { all.operations_max = 4; }},
+    {"third_operation", [](world_settings& all) { all.operations_max = 2; }},
+    {"second_operation", [](world_settings& all) { all.operations_max = 1; }},
+};
+
 }  // namespace
 
-world_settings settings_of(std::uint64_t seed, bool prints_trace) {
+world_settings settings_of(std::uint64_t seed, std::span<const std::string> removed_parts) {
   world_settings chosen = usual_settings(seed);
-  chosen.prints_trace = prints_trace;
   choose_devices(chosen);
   choose_keeper(chosen);
+  for (const part& each : parts) {
+    if (std::ranges::count(removed_parts, each.name) != 0) each.remove(chosen);
+  }
   return chosen;
+}
+
+std::vector<std::string> removable_parts() {
+  std::vector<std::string> names;
+  for (const part& each : parts) names.emplace_back(each.name);
+  return names;
 }
 
 }  // namespace ringload::simulation

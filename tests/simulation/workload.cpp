@@ -209,15 +209,17 @@ void run_loops(std::deque<event_loop>& loops) {
 }
 
 void run_program(program& all) {
-  const std::size_t loops = random(3) == 0 ? 2 + random(2) : 1;
+  const std::size_t drawn_loops = random(3) == 0 ? 2 + random(2) : 1;
+  const std::size_t loops = std::min<std::size_t>(drawn_loops, settings().loops_max);
   for (std::size_t i = 0; i < loops; ++i) all.loops.emplace_back();
   all.start_remote();
-  const std::size_t loaders = 1 + random(2);
+  const std::size_t loaders = std::min<std::size_t>(1 + random(2), settings().loaders_max);
   for (std::size_t i = 0; i < loaders; ++i) all.loaders.push_back(all.make_loader());
   all.start_keeper();
-  const std::size_t clients = 1 + random(4);
+  const std::size_t clients = std::min<std::size_t>(1 + random(4), settings().clients_max);
   for (std::size_t i = 0; i < clients; ++i) {
-    start_client(all, 1 + static_cast<unsigned>(random(8)));
+    const unsigned operations = 1 + static_cast<unsigned>(random(8));
+    start_client(all, std::min(operations, settings().operations_max));
   }
   run_loops(all.loops);
   if (all.pending != 0) violation("an operation is pending, and the io_context has no work");
@@ -318,12 +320,12 @@ void known_files::make_versions() {
 
 known_files::~known_files() = default;
 
-run_result run_seed(std::uint64_t seed, const known_files& files, bool prints_trace) {
+run_result run_world(const world_settings& chosen, const known_files& files) {
   for (const auto& entry : std::filesystem::directory_iterator(files.folder())) {
     std::filesystem::remove_all(entry.path());
   }
   const std::size_t descriptors = open_descriptors();
-  begin(settings_of(seed, prints_trace));
+  begin(chosen);
   const certain_memory simulation;
   run_result result;
   {

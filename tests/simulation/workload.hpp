@@ -8,6 +8,7 @@
 #include <memory>
 #include <ringload/catalog.hpp>
 #include <ringload/verify.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,11 @@ class known_files {
 };
 
 // The settings that the seed decides.
-world_settings settings_of(std::uint64_t seed, bool prints_trace);
+// The settings of the seed, without the named parts.
+world_settings settings_of(std::uint64_t seed, std::span<const std::string> removed_parts);
+
+// The names of all parts that can be removed from a world.
+std::vector<std::string> removable_parts();
 
 struct run_result {
   std::uint64_t trace_hash = 0;
@@ -81,6 +86,6 @@ struct run_result {
 };
 
 // Runs one world. A violation ends the process.
-run_result run_seed(std::uint64_t seed, const known_files& files, bool prints_trace);
+run_result run_world(const world_settings& chosen, const known_files& files);
 
 }  // namespace ringload::simulation

@@ -300,12 +300,13 @@ void violation(const std::string& what) {
   std::fprintf(stderr,
                "violation in seed %llu, turn %llu: %s\n"
                "found after %llu worlds and %llu operations\n"
-               "repeat: simulation --seed %llu\n",
+               "repeat: simulation --seed %llu%s\n",
                static_cast<unsigned long long>(world->settings.seed),
                static_cast<unsigned long long>(world->turns), what.c_str(),
                static_cast<unsigned long long>(worlds_begun),
                static_cast<unsigned long long>(operations_begun),
-               static_cast<unsigned long long>(world->settings.seed));
+               static_cast<unsigned long long>(world->settings.seed),
+               world->settings.options.c_str());
   std::fflush(nullptr);
   ::_exit(1);
 }

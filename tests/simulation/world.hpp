@@ -50,7 +50,12 @@ struct world_settings {
   bool has_keeper = false;      // A keeper serves models to clients.
   unsigned devices = 0;         // GPUs.
   bool breaks_devices = false;  // A copy breaks all GPUs: every later call of CUDA fails.
+  unsigned loops_max = 3;
+  unsigned loaders_max = 2;
+  unsigned clients_max = 4;
+  unsigned operations_max = 8;  // That a client begins.
   bool prints_trace = false;
+  std::string options;  // The options that repeat this world, beside --seed.
 };
 
 // The calling thread becomes the first thread of a new world.
