@@ -131,7 +131,14 @@ void stay_on_one_processor() {
   ::sched_setaffinity(0, sizeof only, &only);
 }
 
+// If the heap is damaged, the allocations of violation() may block. Then the program ends after 10
+// seconds.
 void end_by_signal(int number) {
+  ::alarm(10);
+  if (ringload::simulation::is_within()) {
+    std::fprintf(stderr, "signal %d in seed %llu\n", number,
+                 static_cast<unsigned long long>(ringload::simulation::settings().seed));
+  }
   ringload::simulation::violation("the process received signal " + std::to_string(number));
 }
 
