@@ -49,8 +49,9 @@ result<void> check_crc(const std::map<std::string, std::uint32_t, std::less<>>& 
                                              version_text + " has " + crc_text(found->second)};
 }
 
-// Returns true if a change on the device has failed, and the memory has bytes of both versions.
-bool has_mixed_versions(const result<bool>& change) {
+// Returns true if a change has failed, and the memory has bytes of both versions.
+template <class T>
+bool has_mixed_versions(const result<T>& change) {
   return !change && change.error().code == errc::not_restored;
 }
 
@@ -182,7 +183,7 @@ result<void> loaded_delta::check_digest(const applied_tensor& tensor,
 
 result<void> loaded_delta::apply(applied_tensor& tensor) const {
   auto status = memory_.is_host() ? apply_on_host(tensor) : apply_on_device(tensor);
-  tensor.has_mixed_versions = !status && status.error().code == errc::not_restored;
+  tensor.has_mixed_versions = has_mixed_versions(status);
   return status;
 }
 

@@ -69,8 +69,7 @@ class known_files {
   std::string socket_folder_;
 };
 
-// The settings that the seed decides.
-// The settings of the seed, without the named parts.
+// The settings that the seed decides, without the named parts.
 world_settings settings_of(std::uint64_t seed, std::span<const std::string> removed_parts);
 
 // The names of all parts that can be removed from a world.
