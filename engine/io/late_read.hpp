@@ -8,15 +8,22 @@
 
 namespace ringload::inline v0 {
 
-// A margin for short delays of the machine itself.
-inline constexpr std::chrono::milliseconds late_margin{50};
+// A read is late after `factor` times its expected time, plus `margin`.
+struct lateness {
+  double factor;
+  std::chrono::milliseconds margin;  // Allows for short delays of this machine.
+};
 
-// Returns the time after which a read is late that is expected to take `expected`.
+inline constexpr lateness usual_lateness = {4, std::chrono::milliseconds(50)};
+// For a mount whose reads nearly always take the expected time.
+inline constexpr lateness steady_lateness = {2, std::chrono::milliseconds(10)};
+
+// Returns the time after which a read with this expected time is late.
 inline std::chrono::steady_clock::duration late_after(
-    std::chrono::duration<double> expected) noexcept {
-  constexpr double lateness = 4;
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(lateness * expected) +
-         late_margin;
+    std::chrono::duration<double> expected, const lateness& allowed = usual_lateness) noexcept {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(allowed.factor *
+                                                                         expected) +
+         allowed.margin;
 }
 
 }  // namespace ringload::inline v0

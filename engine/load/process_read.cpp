@@ -227,6 +227,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
       const raced_result ended = co_await e.second_reads.read(race);
       t.slot = ended.slot;
       t.buffer = e.staging.memory(t.slot);
+      admitted->set_measured(ended.started);
       can_race = !ended.was_repeated;
       res = ended.result;
     } else {

@@ -42,13 +42,19 @@ class admission_control {
 
   // Describes a read that acquire() has just admitted.
   read_pace::started_read start_read(std::uint64_t bytes) const noexcept {
-    return {bytes, bytes_in_flight_ - bytes, clock::now()};
+    const std::uint64_t before = bytes_in_flight_ - bytes;
+    return pace_ ? pace_->start(bytes, before, clock::now())
+                 : read_pace::started_read{bytes, before, clock::now()};
   }
   // True if late reads may be issued again.
   bool finds_late_reads() const noexcept { return pace_.has_value(); }
   // See read_pace. Must not be called if finds_late_reads() returns false.
   std::optional<clock::time_point> late_at(const read_pace::started_read& read) const noexcept {
     return pace_->late_at(read);
+  }
+  std::optional<clock::time_point> check_at(const read_pace::started_read& read,
+                                            clock::time_point now) const noexcept {
+    return pace_->check_at(read, now);
   }
 
   // Returns the present limit. A read that is larger than the limit is admitted when no other read
@@ -90,6 +96,13 @@ class admission_guard {
 
   // Must not be called before acquire() has returned.
   const read_pace::started_read& started() const noexcept { return *started_; }
+
+  // Sets the read whose time is measured. If the read was issued again, that is the fastest of the
+  // reads.
+  void set_measured(const read_pace::started_read& fastest) noexcept {
+    started_ = fastest;
+    started_->bytes = bytes_;
+  }
 
  private:
   admission_control& admission_;

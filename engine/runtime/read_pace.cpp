@@ -2,8 +2,6 @@
 
 #include "runtime/read_pace.hpp"
 
-#include "io/late_read.hpp"
-
 namespace ringload::inline v0::detail {
 
 namespace {
@@ -20,6 +18,8 @@ double seconds_of(read_pace::clock::duration time) noexcept {
 }  // namespace
 
 void read_pace::completed(const started_read& read, clock::time_point now) noexcept {
+  count_steadiness(read, now);
+  completed_bytes_ += read.bytes;
   const double seconds = seconds_of(now - read.started_at);
   const bool is_larger = read.bytes > 2 * largest_bytes_;  // Earlier reads were too small.
   largest_bytes_ = std::max(largest_bytes_, read.bytes);
@@ -31,10 +31,22 @@ void read_pace::completed(const started_read& read, clock::time_point now) noexc
   const auto previous = std::max(read.started_at, last_completed_.value_or(read.started_at));
   last_completed_ = now;
   if (read.started_at >= newest_start_) {
-    newest_start_ = read.started_at;
+    if (!read.is_repeated) newest_start_ = read.started_at;
     last_in_order_ = now;
   }
   measure(read.bytes, seconds_of(now - previous));
+}
+
+// A read that ends after the time of usual_lateness had stalled, and a second read is useful. A
+// read that ends between both times would be issued again needlessly with steady_lateness.
+void read_pace::count_steadiness(const started_read& read, clock::time_point now) noexcept {
+  if (seconds_per_byte_ == 0) return;
+  const bool would_be_needless =
+      now > late_by_quiet(read, steady_lateness) && now <= late_by_quiet(read, usual_lateness);
+  if (read.was_repeated || would_be_needless) ++needless_;
+  if (++counted_ < counted_max) return;
+  counted_ /= 2;
+  needless_ /= 2;
 }
 
 void read_pace::measure(std::uint64_t bytes, double seconds) noexcept {
@@ -50,25 +62,33 @@ void read_pace::measure(std::uint64_t bytes, double seconds) noexcept {
   measured_reads_ = 0;
 }
 
-std::optional<read_pace::clock::time_point> read_pace::late_at(
-    const started_read& read) const noexcept {
-  using duration = std::chrono::duration<double>;
-  if (seconds_per_byte_ == 0) return std::nullopt;
-  const auto seconds_of_bytes = [this](std::uint64_t bytes) {
-    return static_cast<double>(bytes) * seconds_per_byte_;
-  };
-  const auto by_bytes_before =
-      read.started_at +
-      late_after(duration(latency() + seconds_of_bytes(read.bytes_before + read.bytes)));
-
-  // Expects the next completion after the time to transfer one read. Another read may complete
-  // next, so the size of the largest read is used. If the latency of this read was not over at the
-  // last completion, the rest of the latency is added.
+// Expects the read to end after the transfer of the bytes ahead and of the read itself, and at
+// least of the largest read, which may end first. The part of the latency that remained at
+// `quiet_since` is added.
+read_pace::clock::time_point read_pace::late_by_quiet(const started_read& read,
+                                                      const lateness& allowed) const noexcept {
   const auto quiet_since = std::max(read.started_at, last_in_order_);
   const double latency_left = latency() - seconds_of(quiet_since - read.started_at);
-  const double next = std::max(0.0, latency_left) + seconds_of_bytes(largest_bytes_);
-  const auto by_quiet = quiet_since + late_after(duration(next));
-  return std::min(by_bytes_before, by_quiet);
+  const std::uint64_t bytes = std::max(largest_bytes_, bytes_ahead(read) + read.bytes);
+  const double next = std::max(0.0, latency_left) + seconds_of_bytes(bytes);
+  return quiet_since + late_after(std::chrono::duration<double>(next), allowed);
+}
+
+std::optional<read_pace::clock::time_point> read_pace::late_at(
+    const started_read& read) const noexcept {
+  if (seconds_per_byte_ == 0) return std::nullopt;
+  const double expected = latency() + seconds_of_bytes(read.bytes_before + read.bytes);
+  const auto by_bytes_before =
+      read.started_at + late_after(std::chrono::duration<double>(expected));
+  return std::min(by_bytes_before, late_by_quiet(read, allowed_quiet()));
+}
+
+std::optional<read_pace::clock::time_point> read_pace::check_at(
+    const started_read& read, clock::time_point now) const noexcept {
+  const auto late = late_at(read);
+  if (!late) return std::nullopt;
+  const std::chrono::duration<double> next(seconds_of_bytes(std::max(largest_bytes_, read.bytes)));
+  return std::min(*late, now + late_after(next, allowed_quiet()));
 }
 
 }  // namespace ringload::inline v0::detail

@@ -40,12 +40,14 @@ class read_race : public std::enable_shared_from_this<read_race> {
   struct attempt : io_queue::operation {
     std::shared_ptr<read_race> race;  // Set while the read is in flight.
     std::uint32_t slot = 0;
+    read_pace::started_read started;
     bool in_flight() const noexcept { return race != nullptr; }
   };
 
   void start_attempt(std::uint32_t slot) {
     attempt& begun = attempts_[started_count_++];
     begun.slot = slot;
+    begun.started = read_.started;
     begun.request = read_.request;
     begun.request.memory = engine_.staging.memory(slot).data();
     begun.request.registered_buffer = engine_.staging.registered_buffer(slot);
@@ -62,12 +64,12 @@ class read_race : public std::enable_shared_from_this<read_race> {
   // If there is no memory for the timer, the read is not issued again.
   void check_later() noexcept {
     const auto now = clock::now();
-    const auto late_at = read_.admission->late_at(read_.started);
-    // Checks again after late_margin if the read is late but no slot is spare, or if the mount was
-    // not measured yet.
-    const auto soonest = now + late_margin;
+    const auto check_at = read_.admission->check_at(read_.started, now);
+    // Checks again soon if the read is late but no slot is spare, or if the mount was not measured
+    // yet.
+    const auto soonest = now + steady_lateness.margin;
     try {
-      timer_.expires_at(late_at && *late_at > now ? *late_at : soonest);
+      timer_.expires_at(check_at && *check_at > now ? *check_at : soonest);
       timer_.async_wait([self = shared_from_this()](boost::system::error_code failed) {
         if (!failed) self->check();
       });
@@ -98,10 +100,13 @@ class read_race : public std::enable_shared_from_this<read_race> {
   }
 
   void start_again(std::uint32_t slot, bool is_ready) {
-    if (!is_ready || is_decided_) return give_back(slot);
+    // Without memory for the slot, the read is not issued again. After the decision, `stop` may no
+    // longer exist.
+    if (!is_ready || is_decided_ || read_.stop->stop_requested()) return give_back(slot);
     engine_.staging.register_with_ring(slot);
     ++read_.counts->issued;
     read_.started = read_.admission->start_read(read_.request.bytes);
+    read_.started.is_repeated = true;
     start_attempt(slot);
   }
 
@@ -129,10 +134,12 @@ class read_race : public std::enable_shared_from_this<read_race> {
     if (!is_first(winner)) {
       ++read_.counts->won;
       if (!first.in_flight()) give_back(first.slot);
+    } else {
+      winner.started.was_repeated = started_count_ > 1 && res >= 0;
     }
     // The load still owns the file, so the file is not closed here.
     if (!is_in_flight()) read_.file_owner.reset();
-    const raced_result result = {res, winner.slot, started_count_ > 1};
+    const raced_result result = {res, winner.slot, started_count_ > 1, winner.started};
     auto resume = std::move(resume_);
     std::move(resume)(result);
   }
@@ -142,12 +149,15 @@ class read_race : public std::enable_shared_from_this<read_race> {
     if (reads_.is_idle()) engine_.end_second_reads();
   }
 
-  // Releases the file in the closing thread, because closing a file may block.
+  // Releases the file in the closing thread, because closing a file may block. No other owner may
+  // remain in this thread, so the owner is moved into memory that both threads share.
   void release_file() noexcept {
-    retry_allocation([this] {
-      boost::asio::post(engine_.closing_thread->get_executor(), [owner = read_.file_owner] {});
+    using owner = std::shared_ptr<const void>;
+    const auto released = retry_allocation([] { return std::make_shared<owner>(); });
+    *released = std::move(read_.file_owner);
+    retry_allocation([&] {
+      boost::asio::post(engine_.closing_thread->get_executor(), [released] { released->reset(); });
     });
-    read_.file_owner.reset();
   }
 
   second_reads& reads_;

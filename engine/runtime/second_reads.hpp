@@ -49,7 +49,8 @@ struct raced_result {
   int result = 0;  // A number of bytes, or -errno.
   // The slot that contains the bytes. The worker owns this slot from now on.
   std::uint32_t slot = 0;
-  bool was_repeated = false;  // True if the read was issued again.
+  bool was_repeated = false;        // True if the read was issued again.
+  read_pace::started_read started;  // Describes the read that `result` belongs to.
 };
 
 class second_reads {
