@@ -53,6 +53,7 @@ void load_delivery::trace_model_delivery() const {
 
 void load_delivery::fail_waiting() noexcept {
   fails_waiting_ = true;
+  complete_fill();
   waiters_.end_all(load_.outcome(), model(), checkpoint());
 }
 

@@ -62,7 +62,7 @@ class load_delivery {
   void deliver(std::uint32_t t);
   void deliver_next();
   // Fails all waiting and all later operations of a stopped load whose reads have not ended. Must
-  // not be called for a fill or a copy, because the reads write to memory of the caller.
+  // not be called while a read, a copy or a check uses memory of the caller.
   void fail_waiting() noexcept;
   // Completes all waiting operations at the end of the load.
   void finish() noexcept;

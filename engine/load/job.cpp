@@ -279,6 +279,7 @@ void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
   } else if (!load_.stopped()) {
     load_.on_check_passed(tensor);
   }
+  load_.fail_waiting_after_limit();
   load_.wake_if_quiet();
 }
 
@@ -337,15 +338,25 @@ void job::stop(fault cause) {
 }
 
 void job::limit_wait() noexcept {
-  if (stop_timer_ || finished() || borrows_memory()) return;
+  // The thread that opens the files of a fill may write to the destinations. A copy always does.
+  const bool is_begun_fill = is_fill() && progress_;
+  if (stop_timer_ || finished() || (borrows_memory() && !is_begun_fill)) return;
   try {
     stop_timer_.emplace(the_engine->loop, the_engine->options.stop_time_max);
     stop_timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& failed) {
-      if (const auto load = weak.lock(); load && !failed) load->delivery.fail_waiting();
+      const auto load = weak.lock();
+      if (!load || failed) return;
+      load->limit_passed_ = true;
+      load->fail_waiting_after_limit();
     });
   } catch (const std::exception&) {
     // Without memory for the timer, the operations complete when the last read has ended.
   }
+}
+
+void job::fail_waiting_after_limit() noexcept {
+  const bool in_use = uses_of_destinations_ > 0 || checks_.in_progress() > 0;
+  if (limit_passed_ && !finished() && !(is_fill() && in_use)) delivery.fail_waiting();
 }
 
 bool job::is_quiet() const noexcept {

@@ -115,6 +115,13 @@ class job final : public work, public engine_user, public std::enable_shared_fro
     return storage_->arenas();
   }
   bool is_fill() const noexcept { return fill_.has_value(); }
+  // Must enclose each use of the destinations by a read, a copy or a decoder. A stopped fill may
+  // complete when its destinations are not in use, because the caller may then free them.
+  void begin_use_of_destinations() noexcept { ++uses_of_destinations_; }
+  void end_use_of_destinations() noexcept {
+    --uses_of_destinations_;
+    fail_waiting_after_limit();
+  }
   // Records that a fill may have written bytes. A later failure then reports incomplete tensors.
   void begin_writing() noexcept {
     if (fill_) fill_->writing = true;
@@ -149,6 +156,10 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // be called if the bytes of the read are in memory.
   admission_control& admission_of(const read_op& read) const noexcept {
     return drives_.drive_of(read.file)->admission;
+  }
+  bool is_on_distant_mount(const read_op& read) const noexcept {
+    const drive* const source_drive = drives_.drive_of(read.file);
+    return source_drive != nullptr && source_drive->admission.finds_late_reads();
   }
 
   // Makes all later reads of the load buffered.
@@ -249,6 +260,9 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void wake_if_quiet();
   // Limits the time that a stopped load waits for its reads, see loader_options::stop_time_max.
   void limit_wait() noexcept;
+  // Fails the waiting operations if the limit has passed, unless the load is a fill whose
+  // destinations are in use.
+  void fail_waiting_after_limit() noexcept;
   void completed(std::uint32_t read);
   void on_bytes_complete(std::uint32_t t);
   void on_check_passed(std::uint32_t t);
@@ -279,6 +293,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   check_work check_work_{*this};
   stop_state outcome_;
   std::optional<boost::asio::steady_timer> stop_timer_;  // Empty until the load is stopped.
+  bool limit_passed_ = false;                            // True after `stop_timer_` has expired.
+  std::uint32_t uses_of_destinations_ = 0;
   // Indexed by file. Empty if the bytes of all files may stay in the page cache.
   std::vector<bool> uncached_files_;
   std::vector<plan_input_builder::stream> stored_streams_;  // Indexed like plan_input::streams.

@@ -18,6 +18,7 @@
 #include "io/residency.hpp"
 #include "load/await_copy.hpp"
 #include "load/decode_read.hpp"
+#include "load/destination_use.hpp"
 #include "load/job.hpp"
 #include "load/prefault.hpp"
 #include "load/split_copies.hpp"
@@ -76,10 +77,14 @@ bool can_repeat(const engine& e, const task& t) {
 // Returns true if the bytes are read directly into the destination. The address of the caller's
 // memory, or of a shifted tensor (see make_plan.cpp), can be misaligned for a direct read. A read
 // that can be repeated uses the slot: the tensor could not be delivered while the first read may
-// still write to the destination. A read with further copies must be unstaged: see copies_of().
+// still write to the destination. All reads of a fill from a distant mount use the slot, so that
+// the fill can complete although the mount does not answer. A read with further copies must be
+// unstaged: see copies_of().
 bool can_skip_slot(const engine& e, const task& t) {
   if (!t.read.is_unstaged()) return false;
-  if (can_repeat(e, t) && t.read.copies_begin == t.read.copies_end) return false;
+  const bool is_distant_fill = t.load.is_fill() && t.load.is_on_distant_mount(t.read);
+  const bool needs_slot = can_repeat(e, t) || is_distant_fill;
+  if (needs_slot && t.read.copies_begin == t.read.copies_end) return false;
   const std::byte* const to =
       t.load.destination_memory()[t.read.destination] + t.read.destination_offset;
   return !t.direct ||
@@ -146,12 +151,7 @@ raced_read race_of(engine& e, const task& t, const io_request& request,
                    const read_pace::started_read& started) {
   raced_read race;
   race.queue = e.direct_io.get();
-  race.request.fd = request.fd;
-  race.request.direct = true;
-  race.request.bytes = request.bytes;
-  race.request.file_offset = request.file_offset;
-  race.request.awaited = request.awaited;
-  race.request.is_distant = request.is_distant;
+  race.request = repeatable(request);
   race.slot = t.slot;
   race.admission = &t.load.admission_of(t.read);
   race.started = started;
@@ -174,8 +174,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
                                : *e.buffered_io;
   const bool in_arena = t.unstaged && !t.load.is_fill();
   const bool needs_populating = in_arena && !t.load.memory(t.read.destination).populated();
-  // The caller's memory is usually populated. In this case, populate_target() is fast.
-  const bool may_be_absent = t.unstaged && !in_arena;
+  const bool may_be_absent = t.unstaged && !in_arena;  // Memory of the caller is usually populated.
   if ((needs_populating || may_be_absent) && !queue.populates()) {
     if (in_arena) begin_prefault(e, t.load);
     co_await populate_target(e, t);
@@ -312,18 +311,15 @@ boost::asio::awaitable<void> submit_next_reads(engine& e) {
   co_await yield_to_loop(loop);  // The ring submits the requests.
 }
 
-// Copies the bytes from registered host memory. The copy needs neither a read nor a slot.
-boost::asio::awaitable<void> copy_registered(engine& e, task& t, const std::byte* memory) {
-  const std::size_t bytes = t.read.bytes_needed;
-  // A const_cast is safe, because the device only reads this memory.
-  t.buffer = {const_cast<std::byte*>(memory), bytes};
-  co_await copy_out(e, t);
-}
-
 boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
+  std::optional<destination_use> use;
   const std::byte* const registered = t.load.registered_memory(t.read);
   if (registered != nullptr) {
-    co_await copy_registered(e, t, registered);
+    // The copy needs neither a read nor a slot. A const_cast is safe, because the device only reads
+    // this memory.
+    use.emplace(t.load);
+    t.buffer = {const_cast<std::byte*>(registered), t.read.bytes_needed};
+    co_await copy_out(e, t);
     co_return;
   }
   if (e.read_rate.is_set()) {
@@ -336,6 +332,7 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
   t.outcome = check_storage(e, t);
   if (!t.outcome) co_return;
   if (t.unstaged) {
+    use.emplace(t.load);
     t.buffer = {t.load.destination_memory()[t.read.destination] + t.read.destination_offset,
                 t.read.bytes};
   } else if (t.storage) {
@@ -374,6 +371,7 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
   if (!t.outcome || (t.unstaged && !copies)) co_return;
   if (t.direct && e.the_ring) co_await submit_next_reads(e);
   if (t.load.stopped()) co_return;
+  if (!use) use.emplace(t.load);
   if (t.read.is_unstaged() || copies) co_await copy_out(e, t);
   if (t.outcome && !t.load.stopped()) {
     co_await feed_streams(e, t.load, t.read, t.slot, t.outcome);

@@ -16,6 +16,17 @@
 
 namespace ringload::inline v0::detail {
 
+io_request repeatable(const io_request& request) noexcept {
+  io_request same_bytes;
+  same_bytes.fd = request.fd;
+  same_bytes.direct = request.direct;
+  same_bytes.bytes = request.bytes;
+  same_bytes.file_offset = request.file_offset;
+  same_bytes.awaited = request.awaited;
+  same_bytes.is_distant = request.is_distant;
+  return same_bytes;
+}
+
 // The attempts to carry out one read. Exists until all attempts and the timer have ended.
 class read_race : public std::enable_shared_from_this<read_race> {
  public:

@@ -27,14 +27,17 @@ namespace ringload::inline v0::detail {
 
 class engine;
 
+// Returns a read of the same bytes that uses no object of the caller except the file.
+io_request repeatable(const io_request& request) noexcept;
+
 // A read into the slot of a worker. The queue must outlive all issued reads. The other pointers
 // must be valid until the read completes.
 struct raced_read {
   raced_read() = default;
 
   io_queue* queue = nullptr;
-  // `memory` and `registered_buffer` are ignored. All other pointers of the request must be null,
-  // because a slower read can outlive the caller's objects.
+  // The result of repeatable(), because a slower read can outlive the caller's objects. `memory`
+  // and `registered_buffer` are ignored.
   io_request request;
   std::uint32_t slot = 0;
   admission_control* admission = nullptr;  // finds_late_reads() must be true.

@@ -218,8 +218,9 @@ class basic_loader : public detail::loader_base {
   ///
   /// The destructor waits for at most 30 s, because a broken drive may never complete a read. If a
   /// read has not ended within 30 s, a thread of the library continues to wait. Until the read
-  /// ends, a fill or a copy does not complete, and the memory of the loader is not freed. Other
-  /// operations complete after `loader_options::stop_time_max`.
+  /// ends, the memory of the loader is not freed, and a copy does not complete, nor does a fill
+  /// whose read writes to a destination. Other operations complete after
+  /// `loader_options::stop_time_max`.
   ///
   /// With `loader_options::cached_bytes`, the loader of a GPU also frees the memory in its free
   /// list. The memory is freed only when all GPU work that was declared with release_after() (see

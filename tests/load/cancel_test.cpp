@@ -3,7 +3,9 @@
 // Cancellation slots: what they cancel, what they do not, and when the handler is called.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -14,6 +16,7 @@
 #include <deque>
 #include <ringload/ringload.hpp>
 
+#include "io/block_device_id.hpp"
 #include "support/counted_device.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/scripted_loader.hpp"
@@ -145,28 +148,94 @@ TEST_CASE("tensor_stream: after stop_time_max, a cancelled load through a window
   CHECK(script.held() == 2);
 }
 
-TEST_CASE("fill_async: a cancelled fill waits for its reads, whatever stop_time_max is") {
-  const made_file file(equal_tensors(2, small_slot));
-  const checkpoint opened =
-      get(loader(host(), small_options()).open_async(file.name(), use_future));
-  read_script script(held);
-  scripted_loader with(script, stopping_within(0ms));
-  std::vector<std::byte> memory(2 * small_slot);
-  std::vector<destination> into;
-  for (std::size_t i = 0; i < 2; ++i) {
-    std::byte* const part = memory.data() + i * small_slot;
-    into.emplace_back("t" + std::to_string(i), part, dtype::u8, std::vector{small_slot});
+namespace {
+
+// Two tensors that are large enough for reads directly into the memory of the caller, and memory
+// for them.
+class filled_memory {
+ public:
+  static constexpr std::size_t tensor_bytes = 16 * small_slot;
+
+  filled_memory()
+      : file_(equal_tensors(2, tensor_bytes)),
+        opened_(get(loader(host(), small_options()).open_async(file_.name(), use_future))) {}
+
+  std::vector<std::byte> bytes = std::vector<std::byte>(2 * tensor_bytes);
+
+  bool contains(const std::byte* place) const {
+    return place >= bytes.data() && place < bytes.data() + bytes.size();
   }
+  // The drive of the temporary folder is declared distant.
+  void declare_distant(scripted_loader& with) const {
+    struct ::stat status = {};
+    REQUIRE(::stat(file_.name().c_str(), &status) == 0);
+    detail::engine& e = *with.loader_engine();
+    e.post([&e, id = block_device_id(status.st_dev)] { e.drives.find_or_add(id, true); });
+  }
+  template <class Handler>
+  void fill(scripted_loader& with, const load_options& options, Handler&& handler) {
+    std::vector<destination> into;
+    for (std::size_t i = 0; i < 2; ++i) {
+      std::byte* const part = bytes.data() + i * tensor_bytes;
+      into.emplace_back("t" + std::to_string(i), part, dtype::u8, std::vector{tensor_bytes});
+    }
+    with.fill_async(opened_, std::move(into), options, std::forward<Handler>(handler));
+  }
+
+ private:
+  const made_file file_;
+  const checkpoint opened_;
+};
+
+}  // namespace
+
+TEST_CASE("fill_async: a cancelled fill waits for reads into the memory of the caller") {
+  filled_memory memory;
+  read_script script([&](const io_request& request, std::uint64_t number) {
+    return memory.contains(request.memory) ? held(request, number) : read_fate();
+  });
+  scripted_loader with(script, stopping_within(0ms));
   watched cancelled;
-  with.fill_async(opened, std::move(into), {}, cancelled.handler());
+  memory.fill(with, by(read_route::buffered), cancelled.handler());
   REQUIRE(script.wait_until_held(2));
   cancelled.signal.emit(asio::cancellation_type::terminal);
   cancelled.context.run_for(std::chrono::milliseconds(50));
+  CHECK(cancelled.calls == 0);
+  script.release(0);
+  with.settle();
+  cancelled.context.poll();
   CHECK(cancelled.calls == 0);
   script.release_all();
   cancelled.context.run_for(patience);
   CHECK(cancelled.calls == 1);
   CHECK(cancelled.code == aborted);
+}
+
+TEST_CASE("fill_async: on a distant mount, a cancelled fill completes, and writes nothing later") {
+  for (const read_route route : {read_route::automatic, read_route::buffered}) {
+    for (const auto hold : {held, held_when_read}) {
+      CAPTURE(static_cast<int>(route));
+      read_script script(hold);
+      scripted_loader with(script, stopping_within(0ms));
+      filled_memory memory;
+      memory.declare_distant(with);
+      watched cancelled;
+      memory.fill(with, by(route), cancelled.handler());
+      REQUIRE(script.wait_until_held(2));
+      cancelled.signal.emit(asio::cancellation_type::terminal);
+      cancelled.context.run_for(patience);
+      CHECK(cancelled.calls == 1);
+      CHECK(cancelled.code == aborted);
+      CHECK(script.held() == 2);
+      // The caller may use the memory again.
+      std::ranges::fill(memory.bytes, std::byte{0xAA});
+      script.release_all();
+      with.settle();
+      with.close();
+      CHECK(std::ranges::count(memory.bytes, std::byte{0xAA}) == std::ssize(memory.bytes));
+      CHECK(cancelled.calls == 1);
+    }
+  }
 }
 
 TEST_CASE("load_async: may be cancelled at once, before the file is open") {
