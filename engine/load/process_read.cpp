@@ -147,14 +147,12 @@ void count_arrived(const task& t, bool remote, int bytes) {
   }
 }
 
-raced_read race_of(engine& e, const task& t, const io_request& request,
-                   const read_pace::started_read& started) {
+raced_read race_of(engine& e, const task& t, const io_request& request, admission_guard& admitted) {
   raced_read race;
   race.queue = e.direct_io.get();
   race.request = repeatable(request);
   race.slot = t.slot;
-  race.admission = &t.load.admission_of(t.read);
-  race.started = started;
+  race.admitted = &admitted;
   race.file_owner = t.load.opened();
   race.counts = &t.load.counters.second_reads;
   race.stop = &t.load.stop_token();
@@ -222,11 +220,10 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     request.times = step.times();
     int res = 0;
     if (can_race && first) {
-      const raced_read race = race_of(e, t, request, admitted->started());
+      const raced_read race = race_of(e, t, request, *admitted);
       const raced_result ended = co_await e.second_reads.read(race);
       t.slot = ended.slot;
       t.buffer = e.staging.memory(t.slot);
-      admitted->set_measured(ended.started);
       can_race = !ended.was_repeated;
       res = ended.result;
     } else {

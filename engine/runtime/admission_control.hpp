@@ -94,6 +94,7 @@ class admission_guard {
     started_ = admission.start_read(bytes_);
   }
 
+  admission_control& admission() const noexcept { return admission_; }
   // Must not be called before acquire() has returned.
   const read_pace::started_read& started() const noexcept { return *started_; }
 

@@ -37,6 +37,8 @@ class read_race : public std::enable_shared_from_this<read_race> {
       : reads_(reads),
         engine_(reads.engine_),
         read_(read),
+        admission_(read.admitted->admission()),
+        started_(read.admitted->started()),
         timer_(engine_.loop),
         resume_(std::forward<Handler>(handler)) {}
 
@@ -58,7 +60,7 @@ class read_race : public std::enable_shared_from_this<read_race> {
   void start_attempt(std::uint32_t slot) {
     attempt& begun = attempts_[started_count_++];
     begun.slot = slot;
-    begun.started = read_.started;
+    begun.started = started_;
     begun.request = read_.request;
     begun.request.memory = engine_.staging.memory(slot).data();
     begun.request.registered_buffer = engine_.staging.registered_buffer(slot);
@@ -75,7 +77,7 @@ class read_race : public std::enable_shared_from_this<read_race> {
   // If there is no memory for the timer, the read is not issued again.
   void check_later() noexcept {
     const auto now = clock::now();
-    const auto check_at = read_.admission->check_at(read_.started, now);
+    const auto check_at = admission_.check_at(started_, now);
     // Checks again soon if the read is late but no slot is spare, or if the mount was not measured
     // yet.
     const auto soonest = now + steady_lateness.margin;
@@ -90,7 +92,7 @@ class read_race : public std::enable_shared_from_this<read_race> {
 
   void check() {
     if (is_decided_ || read_.stop->stop_requested()) return;
-    const auto late_at = read_.admission->late_at(read_.started);
+    const auto late_at = admission_.late_at(started_);
     const bool is_late = late_at && *late_at <= clock::now();
     if (!is_late || reads_.spare_.empty()) return check_later();
     const std::uint32_t slot = reads_.spare_.back();
@@ -116,8 +118,8 @@ class read_race : public std::enable_shared_from_this<read_race> {
     if (!is_ready || is_decided_ || read_.stop->stop_requested()) return give_back(slot);
     engine_.staging.register_with_ring(slot);
     ++read_.counts->issued;
-    read_.started = read_.admission->start_read(read_.request.bytes);
-    read_.started.is_repeated = true;
+    started_ = admission_.start_read(read_.request.bytes);
+    started_.is_repeated = true;
     start_attempt(slot);
   }
 
@@ -150,7 +152,8 @@ class read_race : public std::enable_shared_from_this<read_race> {
     }
     // The load still owns the file, so the file is not closed here.
     if (!is_in_flight()) read_.file_owner.reset();
-    const raced_result result = {res, winner.slot, started_count_ > 1, winner.started};
+    read_.admitted->set_measured(winner.started);
+    const raced_result result = {res, winner.slot, started_count_ > 1};
     auto resume = std::move(resume_);
     std::move(resume)(result);
   }
@@ -174,6 +177,8 @@ class read_race : public std::enable_shared_from_this<read_race> {
   second_reads& reads_;
   engine& engine_;
   raced_read read_;
+  admission_control& admission_;
+  read_pace::started_read started_;  // Describes the last attempt.
   boost::asio::steady_timer timer_;
   boost::asio::any_completion_handler<void(raced_result)> resume_;
   std::array<attempt, attempts_max> attempts_;

@@ -40,8 +40,9 @@ struct raced_read {
   // and `registered_buffer` are ignored.
   io_request request;
   std::uint32_t slot = 0;
-  admission_control* admission = nullptr;  // finds_late_reads() must be true.
-  read_pace::started_read started;
+  // The admission control of the guard must find late reads. The race sets the read whose time is
+  // measured.
+  admission_guard* admitted = nullptr;
   // Keeps the file open until all issued reads have ended.
   std::shared_ptr<const void> file_owner;
   second_read_counts* counts = nullptr;
@@ -52,8 +53,7 @@ struct raced_result {
   int result = 0;  // A number of bytes, or -errno.
   // The slot that contains the bytes. The worker owns this slot from now on.
   std::uint32_t slot = 0;
-  bool was_repeated = false;        // True if the read was issued again.
-  read_pace::started_read started;  // Describes the read that `result` belongs to.
+  bool was_repeated = false;  // True if the read was issued again.
 };
 
 class second_reads {
