@@ -100,13 +100,17 @@ void server_connection::answer_status(unsigned status, const std::string& fields
       std::string(body_bytes, '-'));
 }
 
-// A small body is received to keep the connection, and a large body is not.
+// A small body is received to keep the connection, and a large body is not. The client must close
+// the connection then.
 void server_connection::answer_unavailable() {
   constexpr unsigned statuses[] = {408, 429, 500, 502, 503, 504};
+  constexpr std::size_t received_body_max = 64 << 10;
   constexpr std::size_t body_bytes[] = {0, 20, 100'000};
   constexpr const char* delays[] = {"", "Retry-After: 0\r\n", "Retry-After: 1\r\n",
                                     "Retry-After: soon\r\n"};
-  answer_status(statuses[random(6)], delays[random(4)], body_bytes[random(3)]);
+  const std::size_t bytes = body_bytes[random(3)];
+  is_body_left_ = bytes > received_body_max;
+  answer_status(statuses[random(6)], delays[random(4)], bytes);
 }
 
 void server_connection::answer_without_response(server_fault fault) {
@@ -136,6 +140,7 @@ void server_connection::answer_loop(std::string_view target) {
 }
 
 void server_connection::answer(const http_request& request) {
+  if (is_body_left_) violation("a request follows a response whose body was not received");
   if (is_spoiled_) count_hard_fault();
   if (request.target.starts_with("/loop/")) return answer_loop(request.target);
   const requested_object object = find_object(request.target);

@@ -111,8 +111,9 @@ class server_connection : public std::enable_shared_from_this<server_connection>
   bool is_paused_ = false;
   bool takes_requests_ = true;
   bool has_ended_ = false;
-  bool is_spoiled_ = false;  // Bytes that belong to no response were sent.
-  bool is_watched_ = true;   // The client must notice when the server is silent.
+  bool is_body_left_ = false;  // The client does not receive the body of the last response.
+  bool is_spoiled_ = false;    // Bytes that belong to no response were sent.
+  bool is_watched_ = true;     // The client must notice when the server is silent.
 };
 
 }  // namespace ringload::simulation
