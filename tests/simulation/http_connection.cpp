@@ -83,6 +83,9 @@ namespace {
 
 std::string status_line(unsigned status) { return "HTTP/1.1 " + std::to_string(status) + " S\r\n"; }
 
+// The client closes a connection if a body that it does not need is larger.
+constexpr std::size_t received_body_max = 64 << 10;
+
 std::string content_length(std::size_t bytes) {
   return "Content-Length: " + std::to_string(bytes) + "\r\n";
 }
@@ -96,15 +99,17 @@ std::string content_range(std::uint64_t first, std::uint64_t bytes, std::uint64_
 
 void server_connection::answer_status(unsigned status, const std::string& fields,
                                       std::size_t body_bytes) {
-  add(status_line(status) + fields + content_length(body_bytes) + "\r\n" +
-      std::string(body_bytes, '-'));
+  add(status_line(status) + fields + content_length(body_bytes) + "\r\n");
+  // The client receives the header before the first byte of a large body.
+  if (body_bytes > received_body_max)
+    add(kinds::pause, nanoseconds_of(std::chrono::milliseconds(1)));
+  if (body_bytes > 0) add(std::string(body_bytes, '-'));
 }
 
 // A small body is received to keep the connection, and a large body is not. The client must close
 // the connection then.
 void server_connection::answer_unavailable() {
   constexpr unsigned statuses[] = {408, 429, 500, 502, 503, 504};
-  constexpr std::size_t received_body_max = 64 << 10;
   constexpr std::size_t body_bytes[] = {0, 20, 100'000};
   constexpr const char* delays[] = {"", "Retry-After: 0\r\n", "Retry-After: 1\r\n",
                                     "Retry-After: soon\r\n"};

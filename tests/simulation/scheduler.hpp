@@ -27,6 +27,7 @@ struct simulated_thread : thread_turn {
   pthread_t handle = {};
   bool joined = false;
   bool detached = false;
+  bool is_of_engine = false;  // True if the thread has the name that an engine gives to its thread.
 };
 
 // The thread of the world that calls. Null outside of a world.

@@ -26,6 +26,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -146,9 +147,17 @@ int pthread_detach(pthread_t handle) {
   if (self) {
     simulated_thread* const target = thread_of(handle);
     if (!target) violation("pthread_detach of an unknown thread");
+    // A loader stops waiting for its thread only after a time limit.
+    const bool is_unawaited = target->is_of_engine && !self->timed_out;
+    if (is_unawaited) violation("the thread of an engine is not joined, but detached");
     target->joined = target->detached = true;
   }
   return REAL(pthread_detach)(handle);
+}
+
+int pthread_setname_np(pthread_t handle, const char* name) {
+  if (self && name == std::string_view("ringload")) self->is_of_engine = true;
+  return REAL(pthread_setname_np)(handle, name);
 }
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) {
