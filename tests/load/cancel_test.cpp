@@ -3,7 +3,6 @@
 // Cancellation slots: what they cancel, what they do not, and when the handler is called.
 
 #include <doctest/doctest.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -16,8 +15,8 @@
 #include <deque>
 #include <ringload/ringload.hpp>
 
-#include "io/block_device_id.hpp"
 #include "support/counted_device.hpp"
+#include "support/distant_drive.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/scripted_loader.hpp"
 #include "support/small_options.hpp"
@@ -165,13 +164,7 @@ class filled_memory {
   bool contains(const std::byte* place) const {
     return place >= bytes.data() && place < bytes.data() + bytes.size();
   }
-  // The drive of the temporary folder is declared distant.
-  void declare_distant(scripted_loader& with) const {
-    struct ::stat status = {};
-    REQUIRE(::stat(file_.name().c_str(), &status) == 0);
-    detail::engine& e = *with.loader_engine();
-    e.post([&e, id = block_device_id(status.st_dev)] { e.drives.find_or_add(id, true); });
-  }
+  std::string file_name() const { return file_.name(); }
   template <class Handler>
   void fill(scripted_loader& with, const load_options& options, Handler&& handler) {
     std::vector<destination> into;
@@ -218,7 +211,7 @@ TEST_CASE("fill_async: on a distant mount, a cancelled fill completes, and write
       read_script script(hold);
       scripted_loader with(script, stopping_within(0ms));
       filled_memory memory;
-      memory.declare_distant(with);
+      declare_distant(with, memory.file_name());
       watched cancelled;
       memory.fill(with, by(route), cancelled.handler());
       REQUIRE(script.wait_until_held(2));

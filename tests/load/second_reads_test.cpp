@@ -5,7 +5,6 @@
 // ended, and for the third read, which starts 50 ms later.
 
 #include <doctest/doctest.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -17,7 +16,7 @@
 #include <optional>
 #include <ringload/ringload.hpp>
 
-#include "io/block_device_id.hpp"
+#include "support/distant_drive.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/scripted_loader.hpp"
 #include "support/skip.hpp"
@@ -57,10 +56,7 @@ class stalled_mount {
           return attempt < std::size(all) ? all[attempt] : read_fate();
         }),
         loader_(script_, small_options(slots)) {
-    struct ::stat status = {};
-    REQUIRE(::stat(file_.name().c_str(), &status) == 0);
-    detail::engine& e = *loader_.loader_engine();
-    e.post([&e, id = block_device_id(status.st_dev)] { e.drives.find_or_add(id, true); });
+    declare_distant(loader_, file_.name());
   }
 
   // False if this machine has no io_uring or no direct reads in the temporary folder.
