@@ -43,10 +43,9 @@ class read_pace {
   //   - The first limit begins at the start of the read. It allows for the latency, for all bytes
   //     that were in flight at the start, and for the read itself.
   //   - The second limit begins at the last completion of a read that had not stalled. It allows
-  //   for
-  //     the bytes that are still ahead of the read, and for the read itself. This finds a stalled
-  //     read at the end of a load, when few reads are left. A load ends with its last read, so the
-  //     limit is shorter on a steady mount.
+  //     for the bytes that are still ahead of the read, and for the read itself. This finds a
+  //     stalled read at the end of a load, when few reads are left. A load ends with its last read,
+  //     so the limit is shorter on a steady mount.
   std::optional<clock::time_point> late_at(const started_read& read) const noexcept;
 
   // Returns the time at which late_at() must be asked again. A completion can make late_at()

@@ -174,10 +174,10 @@ struct loader_options {
   bool peer_copies = true;
   /// The time for which a cancelled or failed load waits for its reads in flight. On a mount that
   /// does not answer, a read may never end. Therefore the operations of the load complete after
-  /// this time. The memory and the files of the load are released when the last read ends. The
-  /// reads of a fill from a distant mount do not write to the destinations directly, so such a fill
-  /// completes after this time too, when its copies have ended. Other fills, and copies, always
-  /// wait for their reads, because the reads may write to memory of the caller.
+  /// this time. The memory and the files of the load are released when the last read ends. A fill
+  /// also waits until no read, copy or check uses a destination, because the destinations are
+  /// memory of the caller. The reads of a distant mount do not write to the destinations of a fill
+  /// directly, so such a fill does not wait for its reads. A copy always waits.
   std::chrono::milliseconds stop_time_max = std::chrono::seconds(5);
 };
 
