@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Drops a file from the page cache, so that the automatic route reads it directly.
+// Drops a file from the page cache, so that the automatic route reads it directly, or keeps a file
+// there.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -60,5 +61,28 @@ inline void make_cold(const std::filesystem::path& path) {
   }
   ::close(fd);
 }
+
+// Reads a file into the page cache and locks its pages there until the destructor. Without a lock,
+// the kernel may drop a page at any time, and a kernel with DAMON drops pages although memory is
+// free. If the limit of locked memory is too low, the pages are only read.
+class cached_file {
+ public:
+  explicit cached_file(const std::filesystem::path& path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) throw std::runtime_error("cannot open " + path.string());
+    bytes_ = std::filesystem::file_size(path);
+    memory_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    ::close(fd);
+    if (memory_ == MAP_FAILED) throw std::runtime_error("cannot map " + path.string());
+    (void)::mlock(memory_, bytes_);
+  }
+  ~cached_file() { ::munmap(memory_, bytes_); }
+  cached_file(const cached_file&) = delete;
+  cached_file& operator=(const cached_file&) = delete;
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
 
 }  // namespace ringload::testing
