@@ -265,11 +265,30 @@ def pass_on(groups):
     return sent
 
 
-def item_of(name, rows, width, offset, ranks, rank, encoding=""):
+def item_of(name, rows, width, offset, ranks, rank, encoding="", cut=None):
     info = types.SimpleNamespace(
         name=name, shape=(rows, width), dtype="u8", type="", encoding=encoding,
         nbytes=rows * width, offset=offset)  # fmt: skip
-    return _buckets.Item(info, None, None, rank, ranks)
+    return _buckets.Item(info, cut, None, rank, ranks)
+
+
+@pytest.mark.parametrize(
+    ("cut", "encoding", "expected"),
+    [
+        (None, "", [10, 1, 1]),  # Every rank gets all.
+        (_plan.Cut(0), "", [12]),  # A rank reads 34 rows of 100 at most.
+        (_plan.Cut(1), "", [10, 1, 1]),  # A rank reads other columns too.
+        (_plan.Cut(0), "zstd", [10, 1, 1]),  # A rank reads the tensor as a whole.
+    ],
+)
+def test_a_bucket_counts_the_bytes_that_one_rank_holds(cut, encoding, expected):
+    counts = []
+    for rank in range(3):
+        items = [item_of("t", 100, 10, 0, 3, rank, encoding, cut) for _ in range(10)]
+        items += [item_of("large", 1000, 10, 0, 3, rank, encoding, cut) for _ in range(2)]
+        buckets = _buckets.make_buckets(items, 10_200)
+        counts.append([len(bucket.items) for bucket in buckets])
+    assert counts == 3 * [expected]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])

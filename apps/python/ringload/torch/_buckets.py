@@ -101,6 +101,16 @@ class Item:
         is_unchanged = self.nbytes == self.info.nbytes and not self.info.encoding
         return self.is_own and is_unchanged and self.info.offset % width == 0
 
+    @property
+    def window_bytes(self):
+        """Returns the bytes that a rank holds at most while its bucket is read and passed on.
+
+        The result is the same on all ranks, so all ranks have the same buckets.
+        """
+        if not self.is_own:
+            return self.nbytes
+        return -(-self.rows // self._ranks) * self.row_bytes
+
     def part_offset(self):
         """Returns the offset of this rank's part in the file. Only for is_stored."""
         return self.info.offset + self.ranges[0][0] * self.row_bytes
@@ -209,11 +219,11 @@ def make_buckets(items, bytes_max):
     """Groups consecutive tensors whose bytes fit. A larger tensor has its own bucket."""
     buckets, held = [], 0
     for item in items:
-        if not buckets or (held + item.nbytes > bytes_max and buckets[-1].items):
+        if not buckets or (held + item.window_bytes > bytes_max and buckets[-1].items):
             buckets.append(Bucket())
             held = 0
         buckets[-1].items.append(item)
-        held += item.nbytes
+        held += item.window_bytes
     return buckets
 
 

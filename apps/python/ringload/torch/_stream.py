@@ -53,8 +53,9 @@ def load(source, *, process_group, plan=None, **options):
         private views of the files, which must not change while a tensor is used. Tensors that
         cannot be mapped are loaded as with "owned". So are all tensors if ranks are on several
         machines.
-    window: "512MiB" by default. Tensors are read in buckets of half the window. One bucket is read
-        while the previous one is passed on. A larger tensor has its own bucket.
+    window: "512MiB" by default, of the memory of each rank. Tensors are read in buckets of half the
+        window. One bucket is read while the previous one is passed on. A larger tensor has its own
+        bucket. A tensor that is divided along its first dimension counts with the part of a rank.
     timeout: the longest wait for other ranks, in seconds. Default 300.
     route, strictness, nameless, remote, offline, hdf5: see ringload.load(). By default, nothing is
         written into the local cache of the hub.
