@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mounts.py RINGLOAD SLOW_MOUNT: loads from distant mounts, default options beside fixed settings.
+"""mounts.py RINGLOAD SLOW_MOUNT: compares the default options with fixed settings on slow mounts.
 
 Each cell of the grid is a mount with a latency, a bandwidth, and maybe reads that stall for 500 ms.
-The ceiling of a cell is the best median of the fixed settings, of this program and of each other
-one given with --also. All settings of a cell are measured in turns. Needs root and FUSE. In a
+The ceiling of a cell is the best median of all fixed settings, of RINGLOAD and of each program of
+--also. All settings of a cell are measured in turns. Needs root and FUSE. In a
 virtual machine, backed_memory.py should run this program.
 """
 
 import argparse
 import json
+import math
 import pathlib
 import statistics
 import subprocess
@@ -17,7 +18,7 @@ import tempfile
 
 # Slots, and bytes of each.
 FIXED = [(8, 1 << 20), (16, 4 << 20), (32, 2 << 20), (64, 1 << 20), (64, 4 << 20)]
-# A load takes about two and a half seconds at least.
+# A load takes at least 1.6 s.
 MIB_BY_BANDWIDTH = {100: 256, 300: 768, 1000: 1536}
 
 
@@ -69,7 +70,7 @@ def fixed_options(slots, slot_bytes):
 
 
 def settings_of(arguments):
-    """Name, program and options of each setting; the first is the one that is judged."""
+    """Name, program and options of each setting. The first is compared with the ceiling."""
     found = [("default", arguments.ringload, [])]
     programs = [("", arguments.ringload)] + [("other ", also) for also in arguments.also]
     for prefix, program in programs:
@@ -83,7 +84,7 @@ def settings_of(arguments):
 
 def measure(arguments, path, settings):
     """The times of each setting."""
-    load(arguments.ringload, path, [])  # Later loads find the file in the page cache of the server.
+    load(arguments.ringload, path, [])  # The first load is not counted.
     times = {name: [] for name, _, _ in settings}
     for _ in range(arguments.rounds):
         for name, program, options in settings:
@@ -94,7 +95,7 @@ def measure(arguments, path, settings):
 def tail_columns(reports):
     tail = sorted(report["seconds"] for report in reports)
     median = statistics.median(tail)
-    last = tail[min(len(tail) - 1, round(0.99 * len(tail)))]
+    last = tail[math.ceil(0.99 * len(tail)) - 1]
     issued = sum(report.get("second_reads", 0) for report in reports)
     won = sum(report.get("second_reads_won", 0) for report in reports)
     return f"| {median:.2f} s | {last / median:.2f} | {issued}, {won} "

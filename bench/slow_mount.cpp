@@ -4,9 +4,9 @@
 // file system would: with latency, bandwidth, jitter, stalls, short answers and errors.
 //
 // Each read request waits for the latency, then for its turn on a link of the bandwidth. A stalled
-// request waits for the stall besides, without occupying the link. The kernel divides reads into
-// requests of at most 1 MiB. Only direct reads may be answered by half: for the page cache, a short
-// answer is the end of the file.
+// request also waits for the stall, without occupying the link. The kernel divides reads into
+// requests of at most 1 MiB. Use --short only with direct reads: for the page cache, a short answer
+// is the end of the file.
 //
 // Prints one line when the mount can be used. Ends when the folder is unmounted.
 
@@ -45,10 +45,10 @@ struct mount_options {
   double latency_ms = 0;
   double jitter_ms = 0;        // Added to the latency, uniformly distributed from 0.
   double megabytes_per_s = 0;  // 0: no limit.
-  double stalled = 0;          // Part of the read requests, 0 to 1.
+  double stalled = 0;          // Fraction of the read requests.
   double stall_ms = 500;
-  double short_answers = 0;  // Part of the read requests that are answered with half of the bytes.
-  double errors = 0;         // Part of the read requests that fail with EIO.
+  double short_answers = 0;  // Fraction that is answered with half of the bytes.
+  double errors = 0;         // Fraction that fails with EIO.
   std::uint64_t seed = 1;
 };
 
@@ -58,7 +58,7 @@ struct answer {
   const char* data;
   std::size_t bytes;
   bool fails;
-  bool operator<(const answer& other) const { return due > other.due; }  // The earliest is the top.
+  bool operator<(const answer& other) const { return due > other.due; }  // The top is the earliest.
 };
 
 // Sends answers when they are due.
@@ -132,7 +132,7 @@ struct served_file {
   struct ::stat status;
 };
 
-// Returns null if the file cannot be mapped. An empty file has no bytes, so any address will do.
+// Returns null if the file cannot be mapped. An empty file has no bytes, so any address is valid.
 const char* map_file(const std::string& path, struct ::stat& status) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return nullptr;
@@ -330,13 +330,14 @@ int main(int argc, char** argv) {
   app.add_option("FOLDER", options.folder)->required()->check(CLI::ExistingDirectory);
   app.add_option("MOUNTPOINT", options.target)->required()->check(CLI::ExistingDirectory);
   app.add_option("--latency", options.latency_ms, "Milliseconds of each read request");
-  app.add_option("--jitter", options.jitter_ms, "Milliseconds added to the latency, 0 to so many");
+  app.add_option("--jitter", options.jitter_ms,
+                 "Most milliseconds that are added to the latency, at random");
   app.add_option("--bandwidth", options.megabytes_per_s, "10^6 bytes per second; 0: no limit");
-  app.add_option("--stalled", options.stalled, "Part of the read requests that stall, 0 to 1");
+  app.add_option("--stalled", options.stalled, "Fraction of the read requests that stall");
   app.add_option("--stall", options.stall_ms, "Milliseconds of a stall. Default: 500");
-  app.add_option("--short", options.short_answers, "Part of the read requests answered by half");
-  app.add_option("--errors", options.errors, "Part of the read requests that fail with EIO");
-  app.add_option("--seed", options.seed, "Of the random numbers. Default: 1");
+  app.add_option("--short", options.short_answers, "Fraction answered with half of the bytes");
+  app.add_option("--errors", options.errors, "Fraction that fails with EIO");
+  app.add_option("--seed", options.seed, "Seed of the random numbers. Default: 1");
   CLI11_PARSE(app, argc, argv);
   return serve(options);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Drops a file from the page cache, so that the automatic route reads it directly, or keeps a file
-// there.
+// `make_cold` drops a file from the page cache, so that the automatic route reads the file
+// directly. `cached_file` keeps a file in the page cache.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -37,9 +37,9 @@ inline std::size_t cached_pages(int fd) {
   return cached;
 }
 
-// Syncs the file and drops it from the page cache. A page that another thread of the kernel holds
-// at that moment stays there, so the file is dropped again until no page is left. A file system in
-// memory keeps its pages: after 50 attempts the file is left as it is.
+// Syncs the file and drops it from the page cache. A page that the kernel uses at that moment stays
+// there, so the file is dropped again until no page is left. A file system in memory keeps its
+// pages: after 50 attempts the file is left as it is.
 inline void make_cold(int fd) {
   for (int attempt = 0; attempt < 50; ++attempt) {
     if (::fsync(fd) != 0 || ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0) {
@@ -64,13 +64,13 @@ inline void make_cold(const std::filesystem::path& path) {
 
 // Reads a file into the page cache and locks its pages there until the destructor. Without a lock,
 // the kernel may drop a page at any time, and a kernel with DAMON drops pages although memory is
-// free. If the limit of locked memory is too low, the pages are only read.
+// free. If the limit of locked memory is too low, the pages are read but not locked.
 class cached_file {
  public:
   explicit cached_file(const std::filesystem::path& path) {
+    bytes_ = std::filesystem::file_size(path);
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) throw std::runtime_error("cannot open " + path.string());
-    bytes_ = std::filesystem::file_size(path);
     memory_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
     ::close(fd);
     if (memory_ == MAP_FAILED) throw std::runtime_error("cannot map " + path.string());

@@ -53,7 +53,7 @@ class Item:
 
     @property
     def is_slice(self):
-        """Returns True if the part is one range of a dimension, which a rank can read alone."""
+        """Returns True if the part is one range of a dimension, so a rank can read it alone."""
         cut = self.cut
         return (
             cut is not None
@@ -64,12 +64,12 @@ class Item:
 
     @property
     def is_own(self):
-        """Returns True if each rank reads its part itself: it is contiguous in the file."""
+        """Returns True if the part is contiguous in the file. Each rank then reads its own part."""
         return self.is_slice and self.cut.dim == self.split_dim
 
     @property
     def is_mappable(self):
-        """Returns True if every rank gets the unchanged bytes of the file."""
+        """Returns True if every rank gets all bytes of the file, unchanged and aligned."""
         info = self.info
         return (
             self.cut is None
@@ -93,9 +93,9 @@ class Item:
 
     @property
     def is_stored(self):
-        """Returns True if this rank's part is a range of the file, unchanged.
+        """Returns True if this rank's part has as many bytes in memory as in the file.
 
-        In its memory, the offset of the part in a page can then be that in the file.
+        The memory of the part can then have the offset in a page that the part has in the file.
         """
         width = torch.empty((), dtype=self.dtype).element_size()
         is_unchanged = self.nbytes == self.info.nbytes and not self.info.encoding
@@ -103,7 +103,7 @@ class Item:
 
     @property
     def window_bytes(self):
-        """Returns the bytes that a rank holds at most while its bucket is read and passed on.
+        """Returns the most bytes that a rank holds while the bucket is read and passed on.
 
         The result is the same on all ranks, so all ranks have the same buckets.
         """
@@ -157,7 +157,7 @@ class Bucket:
 
     def __init__(self):
         self.items = []
-        self.nbytes = 0  # Of the tensors with a position, including gaps.
+        self.nbytes = 0  # Bytes of the tensors with a position, and of the gaps between them.
         self.laid_out = []  # The items that have a position.
         self.file = None  # Memory that rank 0 has created and not yet mapped.
 

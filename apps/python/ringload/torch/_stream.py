@@ -28,12 +28,12 @@ _text_max = 1000
 def load(source, *, process_group, plan=None, **options):
     """Loads a checkpoint on all ranks of `process_group`. Returns a dictionary of names to tensors.
 
-    Every rank of the group calls this function with the same arguments. Each rank reads a part of
-    the bytes once. If a rank fails, ends, or loads something else, all ranks raise an error with
+    Every rank of the group must call this function with the same arguments. Each rank reads a part
+    of the bytes once. If a rank fails, ends, or loads something else, all ranks raise an error with
     the reason. After an error, the group may be unusable, because its ranks may be in different
     calls.
 
-    process_group: the group, without a default. For example distributed.group.WORLD.
+    process_group: the group, for example distributed.group.WORLD. There is no default.
     plan: defines the part of a rank. It is a value, a function of a TensorInfo that returns a
         value, or a dictionary of names, patterns (as in fnmatch) or modules to values. The first
         match applies, and a tensor without a match is replicated. A value is one of: None or
@@ -51,11 +51,12 @@ def load(source, *, process_group, plan=None, **options):
         (default) uses shared memory if the ranks are on one machine and load to host memory.
     memory: "owned" (default), or "mapped": on ranks of one machine, tensors of local files are
         private views of the files, which must not change while a tensor is used. Tensors that
-        cannot be mapped are loaded as with "owned". So are all tensors if ranks are on several
-        machines.
-    window: "512MiB" by default, of the memory of each rank. Tensors are read in buckets of half the
-        window. One bucket is read while the previous one is passed on. A larger tensor has its own
-        bucket. A tensor that is divided along its first dimension counts with the part of a rank.
+        cannot be mapped are loaded as with "owned". If ranks are on several machines, or transport
+        is "group", all tensors are.
+    window: the memory of each rank for buckets. Default "512MiB". Tensors are read in buckets of
+        half the window. One bucket is read while the previous one is passed on. A larger tensor has
+        its own bucket. If a tensor is divided along its first dimension, only the part of one rank
+        counts.
     timeout: the longest wait for other ranks, in seconds. Default 300.
     route, strictness, nameless, remote, offline, hdf5: see ringload.load(). By default, nothing is
         written into the local cache of the hub.
