@@ -260,3 +260,17 @@ TEST_CASE("hdf5 message: what is written is read, and nothing else is taken for 
   CHECK(refused.error().code == errc::size_overflow);
   CHECK(refused.error().where() == "'x'");
 }
+
+TEST_CASE("hdf5: every error code of the library passes through the pipe") {
+  int passed = 0;
+  for (int value = 1; !make_error_code(static_cast<errc>(value)).message().starts_with("unknown");
+       ++value) {
+    const errc code = static_cast<errc>(value);
+    const std::string sent = h5::encode_message(fault{code, "'x'", "reason"});
+    const auto received = h5::decode_message(std::as_bytes(std::span(sent)));
+    REQUIRE_FALSE(received.has_value());
+    CHECK(received.error().code == code);
+    ++passed;
+  }
+  CHECK(passed >= static_cast<int>(errc::not_restored));
+}

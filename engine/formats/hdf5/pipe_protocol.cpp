@@ -154,9 +154,9 @@ result<hdf5_contents> decode_message(std::span<const std::byte> message) {
   constexpr std::uint64_t code_max = 4096;
   if (!reader.is_complete() || code == 0 || code > code_max) return malformed();
   const int value = static_cast<int>(code);
-  // rank_failed is the last errc.
+  // not_restored is the last errc.
   const bool is_own_code =
-      kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::rank_failed);
+      kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::not_restored);
   return fault{is_own_code ? make_error_code(static_cast<errc>(value)) : system_code(value),
                std::move(place), std::move(cause)};
 }
