@@ -6,7 +6,6 @@
 // The result is a model in the shared memory, or a copy of the model on the requested device.
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <array>
 #include <boost/asio/system_executor.hpp>
@@ -14,7 +13,6 @@
 #include <cerrno>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
@@ -27,6 +25,7 @@
 #include "base/retry_allocation.hpp"
 #include "device/pinned_models.hpp"
 #include "device/shared_arena.hpp"
+#include "keeper/connection_guard.hpp"
 #include "keeper/description.hpp"
 #include "keeper/messages.hpp"
 #include "load/tensor_storage.hpp"
@@ -53,49 +52,6 @@ fault refusal(keep_answer answer) {
   return {errc::malformed_message, "",
           "the keeper refused the request as malformed: its version of ringload may differ"};
 }
-
-// Makes the connection of a blocked call available to the thread that cancels the call.
-class connection_guard {
- public:
-  // While a scope exists, interrupt() ends a send or a receive on `connection`.
-  class scope {
-   public:
-    scope(connection_guard* guard, const unique_fd& connection) noexcept : guard_(guard) {
-      if (guard_ != nullptr) guard_->set(connection.get());
-    }
-    scope(const scope&) = delete;
-    scope& operator=(const scope&) = delete;
-    ~scope() {
-      if (guard_ != nullptr) guard_->set(-1);
-    }
-
-   private:
-    connection_guard* const guard_;
-  };
-
-  void interrupt() noexcept {
-    const std::lock_guard lock(mutex_);
-    is_interrupted_ = true;
-    if (descriptor_ >= 0) ::shutdown(descriptor_, SHUT_RDWR);
-  }
-
-  bool is_interrupted() noexcept {
-    const std::lock_guard lock(mutex_);
-    return is_interrupted_;
-  }
-
- private:
-  void set(int descriptor) noexcept {
-    const std::lock_guard lock(mutex_);
-    descriptor_ = descriptor;
-    if (is_interrupted_ && descriptor_ >= 0) ::shutdown(descriptor_, SHUT_RDWR);
-  }
-
-  std::mutex mutex_;
-  // The mutex guards the members below.
-  int descriptor_ = -1;
-  bool is_interrupted_ = false;
-};
 
 struct attached_memory {
   shared_memory description;

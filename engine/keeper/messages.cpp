@@ -8,8 +8,8 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// The first number of a message contains three values: the ASCII text "rlkeep", the letter `q` for
-// a request or `a` for a reply, and the version of the protocol.
+// A message begins with 8 characters: "rlkeep", the letter `q` for a request or `a` for a reply,
+// and the version of the protocol as a digit. The last byte of a constant is the first character.
 constexpr std::uint64_t magic_request = 0x32'71'70'65'65'6B'6C'72;
 constexpr std::uint64_t magic_reply = 0x32'61'70'65'65'6B'6C'72;
 
