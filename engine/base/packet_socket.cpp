@@ -90,7 +90,7 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode) {
   const auto bind_error = [&]() -> int {
     return ::bind(listener->get(), generic(*to), sizeof *to) == 0 ? 0 : errno;
   };
-  // is_abandoned() changes errno.
+  // bind_error() returns errno, because is_abandoned() would overwrite errno.
   int refused = bind_error();
   if (refused == EADDRINUSE && is_abandoned(path, *to)) {
     ::unlink(path.c_str());

@@ -11,8 +11,8 @@ namespace ringload::inline v0 {
 namespace {
 
 // The processor does not predict the next changed elements, because the gaps between them differ.
-// Therefore the loop prefetches the memory at this distance after each element. 1,024 bytes are too
-// near, and 2,048 bytes are slightly slower.
+// Therefore apply_sparse() prefetches the memory at this distance after each changed element. 1,024
+// bytes are too near, and 2,048 bytes are slightly slower.
 constexpr std::size_t prefetch_distance = 4096;
 
 constexpr unsigned leb128_bits = 7;

@@ -41,8 +41,8 @@ struct stored_form {
 struct stored_digest {
   digest_algorithm algorithm = digest_algorithm::crc32c;
   std::vector<std::byte> bytes;  // CRC-32C: 4 bytes, big-endian. SHA-256: 32 bytes.
-  // The stored bytes that the digest covers, as a raw stream. If the tensor has pieces, each piece
-  // is decoded from these bytes.
+  // The stored bytes that the digest covers, before they are decoded. If the tensor has pieces,
+  // each piece is decoded from these bytes.
   stored_stream stream;
 };
 

@@ -45,8 +45,9 @@ class engine;
 
 class job final : public work, public engine_user, public std::enable_shared_from_this<job> {
  public:
-  // `window_counters` is set if this job loads one group of a load with a window. All groups then
-  // share the counters of that load. If `window_counters` is null, the job has its own counters.
+  // A load with a window divides its tensors into groups, and each group has a job of its own. For
+  // such a job, `window_counters` is the object that the jobs of all groups share. Otherwise it is
+  // null, and the job has its own counters.
   job(std::shared_ptr<engine> e, load_request request,
       std::shared_ptr<load_counters> window_counters = nullptr);
 
@@ -69,7 +70,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Returns a token that signals that the load has stopped. Pending requests to an object store are
   // then cancelled.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }
-  // True if this job loads one group of a load with a window.
+  // True if this job loads one group of tensors of a load with a window.
   const bool is_window_group;
   const std::shared_ptr<load_counters> shared_counters;
   load_counters& counters = *shared_counters;
@@ -115,8 +116,9 @@ class job final : public work, public engine_user, public std::enable_shared_fro
     return storage_->arenas();
   }
   bool is_fill() const noexcept { return fill_.has_value(); }
-  // Must enclose each use of the destinations by a read, a copy or a decoder. A stopped fill may
-  // complete when its destinations are not in use, because the caller may then free them.
+  // A read, a copy or a decoder must call these functions before and after it uses a destination. A
+  // stopped fill does not complete while a destination is in use, because the caller may free the
+  // destinations after completion.
   void begin_use_of_destinations() noexcept { ++uses_of_destinations_; }
   void end_use_of_destinations() noexcept {
     --uses_of_destinations_;
@@ -166,7 +168,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void refuse_direct(const std::string& reason);
   bool direct_refused() const noexcept { return direct_refused_; }
   // Returns the bytes of the read if these bytes are in host memory that is registered with the
-  // GPU. Otherwise returns null. The GPU can copy registered memory without a slot.
+  // GPU. Otherwise returns null. The GPU copies from registered memory directly, so such a read
+  // needs no slot.
   const std::byte* registered_memory(const read_op& read) const noexcept;
   // Returns the GPUDirect Storage function of the file, or null if the file must be read into host
   // memory first.
@@ -176,8 +179,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   }
   // Makes all later reads of the load use host memory.
   void refuse_storage(const std::string& reason);
-  // Returns the reads of GPUDirect Storage, so that the caller can destroy these reads in a thread
-  // that may block.
+  // Returns the object that contains the files registered with GPUDirect Storage, so that the
+  // caller can destroy it in a thread that may block.
   std::unique_ptr<storage_reads> release_storage_reads() noexcept {
     return std::move(storage_reads_);
   }
@@ -209,8 +212,9 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   const stop_state& outcome() const noexcept { return outcome_; }
 
   // Stops the load: no further read or check is started. The load ends when all reads and checks in
-  // flight have ended. Its operations complete then, but after loader_options::stop_time_max at the
-  // latest. Only the first cause is kept.
+  // flight have ended. Its operations complete at that time, or when loader_options::stop_time_max
+  // has passed. A fill also waits until its destinations are not in use. Only the first cause is
+  // kept.
   void stop(fault cause);
   void stop_at_close() override;
   void stop_cancelled() noexcept;

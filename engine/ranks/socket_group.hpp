@@ -84,7 +84,8 @@ class socket_group final : public group {
     short direction = 0;
   };
   // Waits until one of the message sockets is ready. Throws if the group ends first. At the
-  // deadline, ends the group and throws an error that names last_awaited() of the first peer.
+  // deadline, ends the group and throws an error. The error names the rank that last_awaited()
+  // returns for the first peer of `sockets`.
   void wait_for(std::span<const awaited_socket> sockets);
   // Receives the next bytes of an event. Returns false until the event is complete. Throws if the
   // connection has ended, unless the sender has left the group.
@@ -111,7 +112,7 @@ class socket_group final : public group {
   };
   std::vector<partial_event> events_;  // Indexed by rank.
   std::optional<error> ended_;         // Every later call throws this error.
-  std::uint32_t waits_for_;            // Peer of wait_for(). Equal to rank_ at all other times.
+  std::uint32_t waits_for_;            // First peer of the current wait_for(), else rank_.
   // Reply to an event `asks`: the rank for which the peer waits.
   std::optional<std::uint32_t> reply_;
 

@@ -8,7 +8,7 @@
 // moved to the next row (index of dimension 0):
 //
 //   bytes of all tensors   |aaaa|bbbbbbbbbbbbbbbb|cc|dddddddd|
-//   shares of 3 ranks      0---------1---------2---------
+//   shares of 3 ranks      |0----------|1----------|2--------|
 
 #include <cstddef>
 #include <cstdint>
@@ -53,8 +53,7 @@ index_range block_of(std::uint64_t size, std::uint32_t rank, std::uint32_t ranks
 index_range intersection(index_range a, index_range b) noexcept;
 
 // The layout of a tensor around one dimension, which has `size` indices. The tensor consists of
-// `outer` * `size` groups of `inner_bytes` contiguous bytes. Consecutive groups have consecutive
-// indices.
+// `outer` * `size` groups of `inner_bytes` contiguous bytes. Group g has the index g % `size`.
 struct dimension_bytes {
   std::uint64_t outer = 1;
   std::uint64_t size = 1;
@@ -70,8 +69,9 @@ struct dimension_bytes {
 std::optional<dimension_bytes> around(std::span<const std::uint64_t> shape, unsigned element_bits,
                                       std::uint32_t dim) noexcept;
 
-// These functions describe a copy of the elements at `indices` of the dimension `dim`. take_block()
-// copies from a tensor to contiguous memory. put_block() copies from contiguous memory to a tensor.
+// These functions only describe a copy of the elements at `indices` of the dimension `dim`.
+// take_block() describes a copy from a tensor to contiguous memory, and put_block() a copy from
+// contiguous memory to a tensor.
 row_copy take_block(const std::byte* from, const dimension_bytes& dim, index_range indices,
                     std::byte* into) noexcept;
 row_copy put_block(const std::byte* from, index_range indices, const dimension_bytes& dim,

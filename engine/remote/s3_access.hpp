@@ -22,7 +22,7 @@ struct s3_access {
   std::string_view scheme = s3_scheme;
 
   bool is_signed() const { return !keys->current().access_key_id.empty(); }
-  // Sets the functions of the object that sign a request and renew the credentials.
+  // Sets two functions of `object`: one signs a request, and the other renews the credentials.
   void authorize(remote_object& object) const;
   // Returns the fault for a response that refuses a request.
   fault explained(const small_response& refusal, const std::string& shown_name) const;

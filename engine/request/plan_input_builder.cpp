@@ -125,8 +125,8 @@ void plan_input_builder::add(const box& source_box, const chosen_tensor& chosen)
   if (stored && !in_block_form) {
     add_pieces(memory, *stored, bits(t.dtype) / 8, digest);
   } else if (stored || digest) {
-    // Compressed blocks are one stream. A tensor that is stored unchanged but has a digest is read
-    // as a stream too, because its bytes must be hashed in order.
+    // The blocks of a compressed quantised tensor are one stream. A tensor that is stored unchanged
+    // but has a digest is read as a stream too, because its bytes must be hashed in order.
     const stored_stream& s = stored ? stored->pieces.front().stored : digest->stream;
     add_row_major_piece(memory,
                         {wanted_stream::kind::decoded, s.file, s.offset, s.bytes, s.decoded_bytes},
@@ -148,8 +148,8 @@ bool plan_input_builder::is_whole(const box& source_box) const {
 
 // Returns the file's digest of a box if the stored bytes must be hashed during decoding. Otherwise
 // returns null, because no digest is verified or the digest is verified elsewhere. If the stored
-// bytes are unchanged in memory after the load, the check threads hash the tensor in memory.
-// choose_digests() verifies tensors without elements.
+// bytes are unchanged in memory after the load, the check threads hash the tensor in memory, except
+// in a fill or with a checksum list. choose_digests() verifies tensors without elements.
 const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
                                                           const chosen_tensor& chosen,
                                                           bool converted) {

@@ -8,7 +8,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Returns true if `glob` matches the name of the object, or the names of all its parts ("name/*").
+// Returns true if `glob` matches the name of the object, or "name/", as a glob for the names of its
+// parts does ("name/*").
 bool matches_object(const std::string& glob, const std::string& name) {
   return matches(glob, name) || matches(glob, name + "/");
 }

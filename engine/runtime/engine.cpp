@@ -285,8 +285,8 @@ result<void> engine::start_saving() {
 
 void engine::tear_down() {
   // No read or copy is in flight here. Each user (load or save) is removed after its last read or
-  // copy, and close_when_idle() ends the loop after all users were removed and all second reads
-  // have ended.
+  // copy. close_when_idle() ends the loop when no user is left and no second read (see
+  // second_reads.hpp) is in flight.
   if (open_threads) open_threads->join();
   headers.join();
   if (closing_thread) closing_thread->join();

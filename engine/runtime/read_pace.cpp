@@ -21,7 +21,8 @@ void read_pace::completed(const started_read& read, clock::time_point now) noexc
   count_steadiness(read, now);
   completed_bytes_ += read.bytes;
   const double seconds = seconds_of(now - read.started_at);
-  const bool is_larger = read.bytes > 2 * largest_bytes_;  // Earlier reads were too small.
+  const bool is_larger =
+      read.bytes > 2 * largest_bytes_;  // Earlier reads were too small to compare.
   largest_bytes_ = std::max(largest_bytes_, read.bytes);
   const bool is_comparable = 2 * read.bytes >= largest_bytes_;
   if (is_larger || (is_comparable && seconds < shortest_)) {
@@ -37,8 +38,10 @@ void read_pace::completed(const started_read& read, clock::time_point now) noexc
   measure(read.bytes, seconds_of(now - previous));
 }
 
-// A read that ends after the time of usual_lateness had stalled, and a second read is useful. A
-// read that ends between both times would be issued again needlessly with steady_lateness.
+// Each read has two limits: one with steady_lateness, and a later one with usual_lateness. If a
+// read ends after the later limit, the read had stalled, and a second read is useful. If a read
+// ends between the limits, steady_lateness would issue a needless second read. A second read was
+// also needless if the first read was faster.
 void read_pace::count_steadiness(const started_read& read, clock::time_point now) noexcept {
   if (seconds_per_byte_ == 0) return;
   const bool would_be_needless =
@@ -62,9 +65,9 @@ void read_pace::measure(std::uint64_t bytes, double seconds) noexcept {
   measured_reads_ = 0;
 }
 
-// Expects the read to end after the transfer of the bytes ahead and of the read itself, and at
-// least of the largest read, which may end first. The part of the latency that remained at
-// `quiet_since` is added.
+// Returns the time at which the read is late, counted from `quiet_since`. Allows for the transfer
+// of the bytes ahead and of the read itself, but at least for the largest read, because such a read
+// may end first. Also allows for the part of the latency that remained at `quiet_since`.
 read_pace::clock::time_point read_pace::late_by_quiet(const started_read& read,
                                                       const lateness& allowed) const noexcept {
   const auto quiet_since = std::max(read.started_at, last_in_order_);

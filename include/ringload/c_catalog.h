@@ -36,7 +36,7 @@ typedef struct ringload_object_info {
   size_t struct_bytes;
   /// The name of the object, without the names of its parts.
   const char* name;
-  const char* layout;     // "sparse_csr", "sparse_coo", "group", or another name of the format.
+  const char* layout;     // "sparse_csr", "sparse_coo", or another name of the format.
   const char* type;       // The type of the object. "" means the dtype of the object's values.
   const uint64_t* shape;  // The shape of the whole object, such as the shape of a sparse matrix.
   /// The number of dimensions of `shape`.
@@ -53,8 +53,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_object(const ringload_chec
 /// Returns one part of the object at the position `object`. `name` receives the name of the part
 /// within the object, such as "indices". `tensor` receives the position of the tensor in the
 /// checkpoint, and may be null. Returns RINGLOAD_END if a position is after the last object or the
-/// last part. If the tensor cannot be loaded, the function sets `name`, and returns the status of a
-/// load of the tensor.
+/// last part. If the tensor cannot be loaded, the function sets `name`, and returns the status that
+/// a load of the tensor would return.
 RINGLOAD_C_EXPORT ringload_status
 ringload_checkpoint_object_part(const ringload_checkpoint* checkpoint, size_t object, size_t part,
                                 const char** name, size_t* tensor);
@@ -64,7 +64,8 @@ RINGLOAD_C_EXPORT ringload_status
 ringload_checkpoint_object_attribute(const ringload_checkpoint* checkpoint, size_t object,
                                      size_t position, ringload_attribute* into);
 
-/// An object that cannot be loaded. A load that selects this object fails.
+/// An object that cannot be loaded. A load that selects this object fails, unless `is_left_out`
+/// is set.
 typedef struct ringload_unreadable_info {
   size_t struct_bytes;
   /// The name of the object in the file.
@@ -73,8 +74,8 @@ typedef struct ringload_unreadable_info {
   const char* reason;      // The invalid value, and the expected value.
   const char* error_name;  // The name of the error, as in ringload_last_error_name().
   ringload_status status;  // The status of a load that selects the object.
-  /// If not 0, a selection can omit the object. A load then fails only if the selection contains
-  /// the exact name of the object, or a glob that matches the object but no tensor.
+  /// If not 0, a load omits the object. The load then fails only if its selection contains the
+  /// exact name of the object, or a glob that matches the object but no tensor.
   int is_left_out;
   uint32_t file_position;  // The position of the file: see ringload_checkpoint_file().
 } ringload_unreadable_info;

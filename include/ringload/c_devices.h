@@ -26,19 +26,20 @@ extern "C" {
 RINGLOAD_C_EXPORT ringload_status ringload_host_device(ringload_device** device);
 
 /// Creates a loader for `count` devices. An element that is null means the host. A device may be
-/// listed twice, and then has two positions. The devices and the extensions are copied. `limits`
-/// may be null. Returns RINGLOAD_INVALID_ARGUMENT if `count` is 0, and RINGLOAD_UNAVAILABLE if a
-/// device cannot be used.
+/// listed twice, and then has two positions. The caller may free the devices and the extensions
+/// after the call. `limits` may be null. Returns RINGLOAD_INVALID_ARGUMENT if `count` is 0, and
+/// RINGLOAD_UNAVAILABLE if a device cannot be used.
 RINGLOAD_C_EXPORT ringload_status ringload_loader_create_on(
     const ringload_device* const* devices, size_t count, const ringload_loader_options* limits,
     const ringload_extension* const* extensions, size_t extension_count, ringload_loader** result);
 /// Returns the number of devices of a loader. Returns 0 if `loader` is null.
 RINGLOAD_C_EXPORT size_t ringload_loader_device_count(const ringload_loader* loader);
 
-// The next functions choose the devices of the tensors that match `glob`. If several calls match a
-// tensor, the last call decides. A tensor without a matching call is placed on the first device. A
-// load fails with RINGLOAD_INVALID_ARGUMENT if a position does not exist. The selection of a fill
-// must not use these functions, because each destination already states its device.
+// The next functions choose the devices of the tensors that match `glob`, or of all selected
+// tensors if the function has no `glob`. If several calls match a tensor, the last call decides. A
+// tensor without a matching call is placed on the first device. A load fails with
+// RINGLOAD_INVALID_ARGUMENT if a position does not exist. The selection of a fill must not use
+// these functions, because each destination already states its device.
 
 /// The position that means all devices.
 #define RINGLOAD_ALL_DEVICES 0xFFFFFFFFu
@@ -48,9 +49,9 @@ RINGLOAD_C_EXPORT size_t ringload_loader_device_count(const ringload_loader* loa
 RINGLOAD_C_EXPORT ringload_status ringload_selection_on(ringload_selection* selection,
                                                         const char* glob, uint32_t device);
 /// Places each selected tensor on the device whose position `device_of` returns, or on all devices
-/// if `device_of` returns RINGLOAD_ALL_DEVICES. Before the first read of a load, `device_of` is
-/// called once for each selected tensor whose device this call decides. ringload_selection_where()
-/// describes the rules for callbacks.
+/// if `device_of` returns RINGLOAD_ALL_DEVICES. Before the first read of a load, the library calls
+/// `device_of` once for each selected tensor, unless a later call of the selection chooses the
+/// device of the tensor. ringload_selection_where() describes the rules for callbacks.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_on_choice(
     ringload_selection* selection,
     uint32_t (*device_of)(void* context, const ringload_tensor_info* tensor), void* context);

@@ -71,8 +71,8 @@ typedef struct ringload_saved_tensor {
   size_t rank;
   /// The size of the memory. If the tensor needs more bytes, the save fails. 0 means no check.
   uint64_t bytes;
-  /// A loaded tensor, or null. If set, this tensor is saved and kept alive, and all fields above
-  /// except `name` are ignored.
+  /// A loaded tensor, or null. If set and `from_dlpack` is null, this tensor is saved and kept
+  /// alive, and all other fields except `name` are ignored.
   const ringload_tensor* loaded;
   /// A DLPack tensor that describes the memory, or null. If set, all other fields except `name` and
   /// `device` are ignored. The deleter is called when the DLPack tensor is no longer needed, even

@@ -121,7 +121,7 @@ struct unreadable_info {
   boost::system::error_code code = {};  // The error code.
   std::string place = {};  // The file, the object, and the position of its description in the file.
   std::string reason = {};  // The invalid value, and the expected value.
-  /// True if a selection can omit the object, as described above for `strictness::reference`.
+  /// True if a load omits the object, as described above for `strictness::reference`.
   bool is_left_out = false;
 };
 

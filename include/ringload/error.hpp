@@ -45,7 +45,7 @@ enum class errc {
   invalid_offsets,  // Tensor offsets have a gap, overlap, or decrease. [InvalidOffset]
   /// The number of bytes does not match the shape and the dtype. [TensorInvalidInfo]
   wrong_tensor_bytes,
-  size_overflow,  // A shape or a size does not fit in 64 bits. [ValidationOverflow]
+  size_overflow,  // A shape or a size is too large for the format. [ValidationOverflow]
   /// A tensor with elements of less than 8 bits does not end at a whole byte. [MisalignedSlice]
   fractional_bytes,
   /// The bytes of a tensor end after the end of the file. [MetadataIncompleteBuffer]
@@ -65,7 +65,7 @@ enum class errc {
   truncated_file,       // The file became shorter after the checkpoint was opened.
   changed_file,         // The file was changed or replaced during the load.
   malformed_stream,     // Compressed bytes are damaged, or have another size after decompression.
-  codec_unavailable,    // This build does not support the compression of a tensor.
+  codec_unavailable,    // This build cannot decompress a tensor.
   no_such_tensor,       // The checkpoint has no tensor with the requested name.
   memory_exceeded,      // The tensors need more memory than is available or allowed.
   engine_unavailable,   // The requested read engine does not work on this system.

@@ -94,8 +94,9 @@ class RINGLOAD_EXPORT group {
   /// on all ranks.
   virtual void broadcast(std::span<std::byte> bytes, std::uint32_t root);
   /// Copies each part from its root to all other ranks. The number of parts, their sizes and their
-  /// roots must be the same on all ranks. The default calls broadcast() for each part. The groups
-  /// of this library send all parts at the same time, around a ring, except for `nccl_group`.
+  /// roots must be the same on all ranks. The default calls broadcast() for each part. Groups over
+  /// sockets, and MPI groups on several machines, send several parts at the same time around a
+  /// ring.
   virtual void all_gather(std::span<const gathered_part> parts);
   /// Sends one part from the rank `root` to each rank: rank i receives parts[i]. The rank `root`
   /// receives a part too. The size of `received` must be the size of the received part. All ranks
@@ -127,10 +128,11 @@ RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
 /// If `address` is `tcp://host:port` or `tcp://host:port/token`, the ranks are processes on one or
 /// several machines, which connect over TCP. Rank 0 listens at the host and port. The other ranks
 /// connect to rank 0, and may start earlier than rank 0. Each of the other ranks also listens, at
-/// the address from which the rank connects to rank 0, and at a port that the kernel chooses. The
-/// other ranks must be able to connect to this address and port. `host` is a name, an IPv4 address,
-/// or an IPv6 address in brackets. The token has at most 64 bytes. Rank 0 refuses ranks with
-/// another token. Therefore two jobs that use the same port by mistake do not become one group.
+/// the address from which the rank connects to rank 0, and at a port that the kernel chooses. Each
+/// rank must be able to connect to the address and port of every other rank. `host` is a name, an
+/// IPv4 address, or an IPv6 address in brackets. The token has at most 64 bytes. Rank 0 refuses
+/// ranks with another token. Therefore two jobs that use the same port by mistake do not become one
+/// group.
 ///
 /// TCP connections are neither encrypted nor authenticated, and the token is sent as plain text.
 /// Everybody who can connect to the ports can disturb the group, and everybody who can read the

@@ -23,8 +23,8 @@
 // - Two loads of one checkpoint download the file at the same time.
 // - The load skips more than 128 MiB of the file and reads these bytes later.
 // - More than 32 MiB of the file are read while the checkpoint is opened.
-// - More than 64 MiB of received bytes cannot be hashed yet, because earlier bytes of their files
-//   are missing.
+// - The load has received more than 64 MiB, over all files, that cannot be hashed yet, because
+//   earlier bytes of the same file are missing.
 //
 // `load_stats::files_unverified` is the number of downloaded files whose digest was not compared.
 
@@ -73,9 +73,9 @@ struct hub_options {
   /// environment variable that is set determines the folder: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE,
   /// HF_HOME, XDG_CACHE_HOME or HOME.
   std::string cache_folder = {};
-  /// Called once for each opened file, in a thread of the library, when no load uses the file any
-  /// more. A file that cannot be written to the cache is still loaded. For this file, the function
-  /// may be called earlier. The function must not block.
+  /// With `hub_cache::fill`, called once for each opened file, in a thread of the library, when no
+  /// load uses the file any more. If a file cannot be written to the cache, the file is still
+  /// loaded, and the function may be called while loads use the file. The function must not block.
   std::function<void(const hub_cached_file&)> on_cached = {};
 };
 

@@ -123,8 +123,7 @@ class RINGLOAD_EXPORT loader_base {
 /// of the handler. The handler of `use_future` has an executor of its own, so the future becomes
 /// ready without a run() of the loader's context.
 ///
-/// Each operation has two overloads: one without options, and one with options. Therefore a call
-/// may omit the options, the token, or both.
+/// A call may omit the options, the token, or both.
 ///
 /// A call without a token uses the default token of the executor (`as_default_on`). If the executor
 /// has no default token, the result of the call can be awaited with `co_await`, also as an operand
@@ -311,9 +310,8 @@ class basic_loader : public detail::loader_base {
   /// fails after its first write, the exception is a `fill_error`. The `fill_error` lists the
   /// destinations that are complete.
   ///
-  /// When the operation completes, also after a cancellation, neither the kernel nor a device
-  /// writes to a destination any more. The owners of the destinations are released before
-  /// completion.
+  /// When the operation completes, also after a cancellation, neither the kernel nor a device can
+  /// write to a destination, and the owners of the destinations are released.
   ///
   /// A read of 64 KiB or more can write directly to a host destination if the tensor needs no
   /// conversion and no rearrangement. A buffered read can write to any address. For a direct read,
@@ -366,8 +364,7 @@ class basic_loader : public detail::loader_base {
   /// (`save_options::sync`), the output has already replaced the target.
   ///
   /// A process that is killed during a save may leave a folder named `.ringload-*` next to the
-  /// target. If the file system does not support unnamed files, the process may also leave a file
-  /// named `.ringload-*`.
+  /// target, and also such a file if the file system does not support unnamed files.
   ///
   /// Each tensor must be on the host or on a device of the loader. A dense tensor in host memory is
   /// written without a copy under two conditions: the tensor is not converted, and its address and

@@ -9,14 +9,14 @@
 //   ringload_loader_tensor_bytes_peak{loader}        peak of ringload_loader_tensor_bytes
 //   ringload_loader_tensor_allocations{loader}       number of allocations for tensors
 //   ringload_loader_mapped_bytes{loader}             address space of mapped files
-//   ringload_loader_pinned_bytes{loader}             size of all slots allocated so far
+//   ringload_loader_pinned_bytes{loader}             pinned memory of the read buffers (slots)
 //   ringload_loader_bytes_in_flight_limit{loader}    limit for bytes in flight: see load_stats
 //   ringload_loader_threads{loader}                  number of threads of the loader
 //   ringload_loader_longest_submit_seconds{loader}   duration of the longest io_uring submission
 //
 //   ringload_keeper_models                           number of models that are served
 //   ringload_keeper_model_bytes{model}               size of the model's memory
-//   ringload_keeper_model_version{model}             number of models published under the name
+//   ringload_keeper_model_version{model}             version of the model: 1, 2, 3, ...
 //   ringload_keeper_model_attached{model}            number of attachments of this version
 
 #include <ringload/export.hpp>

@@ -129,8 +129,8 @@ class RINGLOAD_EXPORT selection {
   selection& except(std::string glob);
 
   /// Keeps only the routed experts of one rank. A tensor belongs to expert n if its name contains
-  /// `.experts.<n>.`. All other tensors are not affected. If the checkpoint has no expert, the
-  /// operation fails with `errc::invalid_selection`, unless allow_missing() was called.
+  /// `.experts.<n>.`. A tensor that belongs to no expert is not affected. If the checkpoint has no
+  /// expert, the operation fails with `errc::invalid_selection`, unless allow_missing() was called.
   ///
   /// `experts` is the number of experts. If `experts` is 0, the number is the largest index in the
   /// checkpoint plus 1. Each rank gets a contiguous range of experts. If the division leaves a
@@ -167,9 +167,9 @@ class RINGLOAD_EXPORT selection {
   // If several calls match a tensor, the last call decides. A tensor without a matching call is
   // placed on the first device. A fused tensor is placed on the device of its first joined tensor.
   // If shard(glob, dim) divides one of the joined tensors, every device gets a fused tensor. This
-  // tensor concatenates the device's ranges of the divided tensors, and the selected elements of
-  // the tensors that are not divided. A fill must not use these functions, because each destination
-  // of a fill has a device.
+  // tensor has one part for each joined tensor: the range of the device if the joined tensor is
+  // divided, and all selected elements otherwise. A fill must not use these functions, because each
+  // destination of a fill has a device.
 
   /// Places each tensor that matches `glob`, as a whole, on the device at the position `device`. If
   /// `device` is `all_devices`, each device gets a copy.

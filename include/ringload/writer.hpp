@@ -102,8 +102,8 @@ struct writer_options {
   /// If false, an existing file is not replaced, and the writer fails with `EEXIST`.
   bool replace = true;
   bool sync = true;  // If true, the file and its folder are flushed to the drive before completion.
-  /// The stores for names with "://", such as "s3://bucket/model.zt". S3 requires remote(). In an
-  /// object of a store, replace_async is refused.
+  /// The stores for names with "://", such as "s3://bucket/model.zt". S3 requires remote(). A
+  /// writer to a store refuses replace_async.
   std::vector<extension> extensions = {};
 
   /// The executor of handlers without an associated executor. If empty,
@@ -246,9 +246,9 @@ class RINGLOAD_EXPORT writer {
   /// exist already.
   ///
   /// The stored bytes are copied, or encoded again if `options` requires another compression or if
-  /// the bytes are big-endian. Bytes that are only copied keep their digest, and the digest is not
-  /// verified. If stored bytes with a digest are encoded again, or if `copy_options::digest` is
-  /// set, the existing digest is verified. A wrong digest fails with `errc::wrong_digest`.
+  /// the bytes are big-endian. If bytes are only copied and `copy_options::digest` is empty, their
+  /// digest is copied and not verified. Otherwise an existing digest is verified. A wrong digest
+  /// fails with `errc::wrong_digest`.
   template <token_for<std::uint64_t> CompletionToken = default_token>
   auto copy_async(std::string file, std::function<bool(std::string_view)> selects,
                   copy_options options, CompletionToken&& token = {}) {

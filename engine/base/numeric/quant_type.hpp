@@ -42,8 +42,8 @@ constexpr unsigned elements_of(block_type type) noexcept {
 
 }  // namespace blocks
 
-// The format of one type of block. A run is a part of a block whose elements have one scale. Each
-// specialisation has these members:
+// The format of one type of block. A run is a sequence of elements of one block that have the same
+// scale. Each specialisation has these members:
 //
 // - the number of elements and bytes of a block
 // - the number of elements of a run, at most 32

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Copies the elements whose stored bytes are in a range. box_split.hpp splits the range into boxes.
-// A box with contiguous elements in source and destination is copied in long runs. Other boxes are
-// copied in square tiles, so that a transpose reads and writes each cache line about once.
+// A box with contiguous elements in source and destination is copied in long runs. A transposed box
+// is copied in square tiles, so that each cache line is read and written about once. Other boxes
+// are copied line by line.
 
 #include "base/numeric/strided_copy.hpp"
 
@@ -78,8 +79,7 @@ template <std::size_t Bytes, bool Swap>
 }
 
 // Swaps the bytes of each element. The elements are contiguous in source and destination. The loop
-// has no branch. After inlining, the loop has a constant number of iterations, so optimised builds
-// vectorise the loop.
+// has no branch, so optimised builds vectorise the loop if `count` is a constant after inlining.
 template <std::size_t Bytes>
 [[gnu::always_inline]] inline void swap_batch(const std::byte* __restrict from,
                                               std::byte* __restrict to, std::size_t count) {

@@ -54,8 +54,8 @@ class reader_rooms {
 };
 
 // A pool of reader_rooms objects. Each copy uses one object. The pool has at most as many objects
-// as the largest number of copies that ran at the same time. Thread-safe. The device must be the
-// current device of the calling thread.
+// as the largest number of copies that ran at the same time. Thread-safe. The device of
+// the copied memory must be the current device of the calling thread.
 class read_back_pool {
  public:
   // Must be called before the first copy.

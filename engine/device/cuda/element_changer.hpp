@@ -2,7 +2,8 @@
 #pragma once
 
 // Changes elements in device memory, and computes the CRC-32C of device memory, by kernels. The
-// values of a change go to a buffer on the device, slice by slice. A slice consists of whole tiles.
+// values of an element_change are uploaded to a buffer on the device, slice by slice. A slice
+// consists of whole tiles: see element_change::tile_elements.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -22,7 +23,8 @@
 
 namespace ringload::inline v0::cuda {
 
-// Only one thread at a time may use the object. The device of open() must be the current device.
+// Only one thread at a time may use the object. In each call, the current device must be the one
+// that was current in open().
 class element_changer {
  public:
   static constexpr std::size_t buffer_bytes = std::size_t{8} << 20;
@@ -60,8 +62,8 @@ class element_changer {
   std::vector<std::uint32_t> chunk_crcs_;
 };
 
-// The element_changer of a device, which is opened at its first use. Its functions select the
-// device. Thread-safe.
+// The element_changer of a device, which is opened at its first use. Each function makes `device`
+// the current device. Thread-safe.
 class shared_element_changer {
  public:
   // Implements backend::change_elements().

@@ -91,7 +91,7 @@ result<hasher> begin_digest(std::optional<digest_algorithm> algorithm,
   return fault{errc::digest_unavailable, "", "sha256 was requested, but no sha256 hasher is set"};
 }
 
-// Reads the next bytes of the source, at most one step and at most up to `end`.
+// Reads the bytes of the source from `offset`, at most `step_bytes` bytes, and none after `end`.
 result<std::span<const std::byte>> zt_archive::next(const readable_bytes& source,
                                                     std::uint64_t offset, std::uint64_t end) {
   if (stop_) return fault{boost::asio::error::operation_aborted, ""};
