@@ -31,7 +31,7 @@ set(tested_elsewhere
   "formats/stream_decoder_test: formats/codec/decoder formats/codec/deflate"
   "formats/stream_decoder_test: formats/codec/filter_chain formats/codec/zstd"
   "formats/zip_test: formats/zip/inflate formats/zip/zip_end"
-  "formats/zt_test: formats/shape formats/sparse_indices formats/text/cbor_reader"
+  "formats/zt_test: formats/shape formats/sparse_indices"
   "formats/zt_test: formats/zt/zt_lengths formats/zt/zt_names formats/zt/zt_object"
   "hdf5/hdf5_test: formats/hdf5/address_base formats/hdf5/attributes formats/hdf5/chunk_index_fix"
   "hdf5/hdf5_test: formats/hdf5/chunk_tree formats/hdf5/dataset formats/hdf5/describe"

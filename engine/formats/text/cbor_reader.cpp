@@ -2,6 +2,7 @@
 
 #include "formats/text/cbor_reader.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <span>
 #include <string_view>
@@ -18,6 +19,7 @@ namespace {
 constexpr std::uint8_t indefinite_info = 31;
 constexpr unsigned tags_max = 16;  // Maximum number of tags before a value.
 constexpr std::uint64_t bignum_tag = 2;
+constexpr std::uint8_t two_byte_simple_min = 32;  // A lower simple value has one byte.
 
 enum simple_value : std::uint8_t {
   false_value = 20,
@@ -61,7 +63,9 @@ bool cbor_reader::read_head() {
     case 24:
       if (!in_.number(value8)) return false;
       head_.argument = value8;
-      return true;
+      if (head_.major != cbor::simple || value8 >= two_byte_simple_min) return true;
+      return in_.fail_at(head_.begin, errc::malformed_header,
+                         "the simple value " + grouped(value8) + " has two bytes");
     case 25:
       if (!in_.number(value16, std::endian::big)) return false;
       head_.argument = value16;
@@ -85,7 +89,7 @@ bool cbor_reader::peek() {
     if (!read_head()) return false;
     if (head_.major != cbor::tag) {
       peeked_ = true;
-      return true;
+      return tags == 0 || !is_break() || unexpected("a value after a tag");
     }
     tag_ = head_.argument;
   }
@@ -93,11 +97,15 @@ bool cbor_reader::peek() {
                      "more than " + grouped(tags_max) + " tags before one value");
 }
 
+bool cbor_reader::is_break() const noexcept {
+  return head_.major == cbor::simple && head_.indefinite;
+}
+
 bool cbor_reader::unexpected(const char* expected) {
-  const bool is_break = head_.major == cbor::simple && head_.indefinite;
-  return in_.fail_at(head_.begin, errc::malformed_header,
-                     "expected " + std::string(expected) + ", found " +
-                         (is_break ? "a break, which ends a container" : cbor_kinds[head_.major]));
+  return in_.fail_at(
+      head_.begin, errc::malformed_header,
+      "expected " + std::string(expected) + ", found " +
+          (is_break() ? "a break, which ends a container" : cbor_kinds[head_.major]));
 }
 
 bool cbor_reader::enter(std::uint8_t major, const char* expected) {
@@ -121,7 +129,7 @@ bool cbor_reader::next(bool& more) {
   container& inner = open_.back();
   if (inner.indefinite) {
     if (!peek()) return false;
-    more = head_.major != cbor::simple || !head_.indefinite;
+    more = !is_break();
     if (!more) take();
   } else {
     more = inner.left > 0;
@@ -157,7 +165,7 @@ bool cbor_reader::string_of(std::uint8_t major, std::string& out) {
   if (!head_.indefinite) return chunk(head_.argument, out);
   while (true) {
     if (!read_head()) return false;
-    if (head_.major == cbor::simple && head_.indefinite) return true;
+    if (is_break()) return true;
     if (head_.major != major || head_.indefinite) {
       return in_.fail_at(head_.begin, errc::malformed_header,
                          "a chunk of a string has another type than the string");
@@ -214,9 +222,12 @@ bool cbor_reader::skip_value() {
   // number is at most the number of bytes that are left.
   do {
     if (open_.size() > outside) {
+      const bool follows_key = open_.back().follows_key;
       bool more = false;
       if (!next(more)) return false;
+      if (!more && follows_key) return unexpected("the value of a key");
       if (!more) continue;
+      open_.back().follows_key = open_.back().is_map && !follows_key;
     }
     if (!peek()) return false;
     if (head_.major == cbor::array || head_.major == cbor::map) {
@@ -228,6 +239,7 @@ bool cbor_reader::skip_value() {
                            "the map has more entries than the file has bytes");
       }
       if (is_map) inner.left *= 2;
+      inner.is_map = is_map;
     } else if (head_.major == cbor::bytes || head_.major == cbor::text) {
       if (head_.indefinite) {
         if (!string_of(head_.major, ignored)) return false;
@@ -235,7 +247,7 @@ bool cbor_reader::skip_value() {
         take();
         if (!in_.skip(head_.argument)) return false;
       }
-    } else if (head_.major == cbor::simple && head_.indefinite) {
+    } else if (is_break()) {
       return unexpected("a value");
     } else {
       take();

@@ -60,11 +60,16 @@ class cbor_reader {
   struct container {
     std::uint64_t left = 0;  // Number of items or pairs that are not yet read.
     bool indefinite = false;
+    // Only skip_value() uses these members.
+    bool is_map = false;
+    bool follows_key = false;  // True if the last item was a key.
   };
 
   bool peek();
   bool read_head();
   void take() noexcept { peeked_ = false; }
+  // A break ends a container without a stated size.
+  bool is_break() const noexcept;
   bool unexpected(const char* expected);
   bool enter(std::uint8_t major, const char* expected);
   bool next(bool& more);
