@@ -52,8 +52,8 @@ class packing_memory {
 
 // The bytes of a piece that one rank needs for its block of the tensor. `indices` are indices of
 // the dimension that is split into blocks, counted from the beginning of the piece. `around` is the
-// layout of the piece around this dimension. In the block of the rank, the bytes begin at the
-// offset `result_begin`.
+// layout of the piece for this dimension: see dimension_bytes. In the block of the rank, the bytes
+// begin at the offset `result_begin`.
 struct shard_part {
   dimension_bytes around;
   index_range indices;
@@ -184,8 +184,10 @@ void redistribution::gather_shard(std::uint32_t t, const tensor_info& info, std:
       continue;
     }
     const std::byte* const from = bytes_of(info.name).data();
-    const row_copy own_copy = take_block(from, own_part.around, own_part.indices, region.data());
-    copy_rows_in(memory_, {&own_copy, 1});
+    if (!region.empty()) {
+      const row_copy own_copy = take_block(from, own_part.around, own_part.indices, region.data());
+      copy_rows_in(memory_, {&own_copy, 1});
+    }
     for (std::uint32_t rank = 0; rank < group_.size(); ++rank) {
       const shard_part part = part_of(piece, rank);
       if (rank == own_rank || part.bytes() == 0) continue;

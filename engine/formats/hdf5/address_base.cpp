@@ -69,7 +69,7 @@ int addresses_count_from_block_end() {
   }
   const auto* const bytes = *static_cast<const unsigned char* const*>(memory);
   const auto is_at = [&](haddr_t offset) {
-    return offset + pattern.size() <= file_bytes &&
+    return pattern.size() <= file_bytes && offset <= file_bytes - pattern.size() &&
            std::memcmp(bytes + offset, pattern.data(), pattern.size()) == 0;
   };
   if (is_at(address)) return 0;
