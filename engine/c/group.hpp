@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Defines the handle of a group, which is opaque to C programs, for all components.
+// Defines `ringload_group`, which is opaque to C programs. All components of the C interface that
+// make groups include this header.
 
 #include <ringload/c_ranks.h>
 

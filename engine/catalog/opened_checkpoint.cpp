@@ -145,8 +145,8 @@ result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(
   return std::shared_ptr<const opened_checkpoint>(std::move(checkpoint));
 }
 
-// Checks all files even after a fault, because the check of an object of a store may also finish
-// the verification of its digest. Returns the first fault.
+// Checks all files even after a fault, because the check can also complete the verification of a
+// digest (of an object in a store). Returns the first fault.
 result<void> check_unchanged(const opened_checkpoint& checkpoint) {
   result<void> out;
   for (const open_file& file : checkpoint.files) {

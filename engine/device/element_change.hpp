@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A change of elements in the memory of a device: each changed element is XORed with a value. The
-// same change also restores the old elements.
+// A change of elements in the memory of a device: each changed element is XORed with a value. A
+// second application of the same change restores the old elements.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@ struct element_change {
   // The position of each changed element within its tile, in ascending order. If empty, `planes`
   // has a value for each element.
   std::span<const std::uint16_t> positions = {};
-  // The index of the first changed element of each tile, and the number of all changed elements.
-  // Empty if `positions` is empty.
+  // Element t is the index in `positions` of the first changed element of tile t. A further element
+  // at the end is the number of all changed elements. Empty if `positions` is empty.
   std::span<const std::uint32_t> tile_begins = {};
 
   std::uint64_t elements() const noexcept { return memory.size() / width; }

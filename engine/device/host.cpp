@@ -205,8 +205,8 @@ class host_backend final : public backend {
   }
 
   // Returns a fault if fewer than `bytes` bytes are available. The kernel allocates a page at the
-  // first write to the page. Therefore the kernel still counts memory as available that other loads
-  // have allocated but not yet written. This function subtracts that memory.
+  // first write to the page. Therefore memory that other loads have allocated but not yet written
+  // is still available for the kernel. This function subtracts that memory.
   result<void> check_available(std::uint64_t bytes, std::uint64_t kept_bytes) {
     if (bytes <= unchecked_bytes_max) {
       std::erase_if(allocated_,

@@ -21,7 +21,7 @@ class hdf5_dataset_parser {
   result<entry> parse();
 
   // Returns the size of the dataset plus the size of all its chunks after decoding. parse_hdf5()
-  // limits the sum for a file.
+  // limits the total of all datasets of a file.
   std::uint64_t decoded_bytes() const noexcept { return decoded_bytes_; }
 
  private:

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint64_t prefault_bytes = std::uint64_t{8} << 20;
 
-// Populates the arenas one after another, in steps of prefault_bytes. The reads also populate their
-// own memory, which is fast if the pages are already present.
+// Populates the arenas one after another, in steps of prefault_bytes. Each read also populates
+// the memory that it writes. This is fast if the pages are already present.
 boost::asio::awaitable<void> prefault_arenas(engine& e, std::shared_ptr<job> load) {
   const std::span<const std::shared_ptr<const tensor_storage>> arenas = load->arenas();
   for (const auto& storage : arenas) {

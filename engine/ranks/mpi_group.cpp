@@ -3,10 +3,10 @@
 // Implements `group` over MPI. The group polls, because MPI cannot wait for a message, the failure
 // of another rank and a deadline at the same time.
 //
-// broadcast() uses MPI_Ibcast on one machine and for few bytes. Between machines, many bytes travel
-// around a ring (ranks/ring_pieces.hpp). With 8 machines, a ring takes 0.41 of the time of
-// MPI_Ibcast (bench/results/2026-11-26-machines.md). scatter() uses MPI_Iscatterv. barrier() is
-// inherited from `group` and uses messages. MPI_Ibarrier takes the same time
+// broadcast() uses MPI_Ibcast if all ranks are on one machine, or if the bytes are few. Otherwise
+// the bytes travel around a ring (ranks/ring_pieces.hpp). With 8 machines, a ring takes 0.41 of the
+// time of MPI_Ibcast (bench/results/2026-11-26-machines.md). scatter() uses MPI_Iscatterv.
+// barrier() is inherited from `group` and uses messages. MPI_Ibarrier takes the same time
 // (bench/results/2026-11-24-group-calls.md), and cannot report which rank is missing.
 //
 // All messages are copied through one buffer. broadcast() uses two pieces of the buffer: this rank
@@ -46,8 +46,8 @@ constexpr int failure_tag = 2;
 // A piece of this size stays in the processor's cache during the copy.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces_max = 2;  // Pieces of a broadcast in flight.
-// In a ring between machines, a piece and its header must fit the largest message that MPI sends
-// without an answer of the receiver. Over TCP, Open MPI's limit is 64 KiB. The answer to a larger
+// In a ring between machines, a piece and its header must fit the largest message whose bytes MPI
+// sends before the receiver answers. Over TCP, Open MPI's limit is 64 KiB. The answer to a larger
 // message waits behind the bytes that the receiver sends, and meanwhile the sender's link is idle
 // (bench/results/2026-11-27-ranks.md).
 constexpr std::size_t ring_piece_bytes = (std::size_t{1} << 16) - 1024;
@@ -55,7 +55,8 @@ constexpr std::size_t ring_pieces_max = 16;  // Pieces in flight, in each direct
 constexpr std::size_t buffer_bytes = std::size_t{1} << 21;
 static_assert(pieces_max * piece_bytes <= buffer_bytes);
 static_assert(2 * ring_pieces_max * ring_piece_bytes <= buffer_bytes);
-// Number of tests without a pause. A message within a machine arrives after a few hundred tests.
+// Number of calls of MPI_Testany without a pause. A message within a machine arrives after a few
+// hundred calls.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds test_interval{50};
 // Time limit for reporting a failure to one rank. A report to a running rank takes some
@@ -189,9 +190,9 @@ class mpi_ranks final : public group {
   void interrupt() noexcept override { interrupted_ = true; }
 
  private:
-  // Forwards each piece to the next rank after its arrival, while later pieces arrive. The sends
-  // are synchronous, so the next rank never stores more than `ring_pieces_max` pieces for which it
-  // has not called MPI_Irecv.
+  // Sends the own pieces to the next rank, and forwards each other piece after its arrival, while
+  // later pieces arrive. MPI_Issend completes only after the next rank has called MPI_Irecv for the
+  // piece, so at most `ring_pieces_max` pieces wait in the next rank without MPI_Irecv.
   void send_around_ring(std::span<const gathered_part> parts) {
     const ring_pieces ring = ring_pieces_of(parts, rank(), size(), ring_piece_bytes);
     const int previous = (rank_ + size_ - 1) % size_;

@@ -14,8 +14,8 @@ namespace {
 constexpr std::uint64_t measured_bytes_min = std::uint64_t{64} << 20;
 constexpr std::uint64_t turnovers = 4;
 
-// The required ratio between the throughputs of the candidate and of the chosen value, for a
-// doubled and for a halved candidate.
+// A candidate is chosen if its throughput, divided by the throughput of the value in use, is at
+// least this ratio. The first ratio is for a doubled candidate, the second for a halved candidate.
 constexpr double doubling_ratio_min = 1.03;
 constexpr double halving_ratio_min = 0.97;
 constexpr double standard_errors = 2;
@@ -133,9 +133,9 @@ void queue_depth_tuner::start_trial() noexcept {
   }
 }
 
-// Called when the drive becomes idle during the measurement of a candidate. Otherwise a trial might
-// never end: if the candidate admits the reads of all workers at once, the drive is idle while all
-// workers copy.
+// Called when the drive becomes idle during the measurement of a candidate. If the candidate admits
+// the reads of all workers at once, the drive is idle whenever all workers copy, so the trial would
+// never end without this function.
 void queue_depth_tuner::give_up_trial() noexcept {
   phase_ = phase::before;
   pause_ = pause_between;

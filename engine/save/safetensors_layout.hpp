@@ -21,7 +21,7 @@ struct safetensors_settings {
   std::span<const std::pair<std::string, std::string>> metadata;
   tensor_order order = tensor_order::reference;
   std::uint32_t alignment = 8;  // See save_options::alignment.
-  // True if the checkpoint is a folder, in which each file has a name. False for a single file.
+  // True if the checkpoint is a folder of files, whose names the layout chooses.
   bool folder = false;
   shard_limits shards;  // Used only for a folder.
 };

@@ -2,7 +2,7 @@
 #ifndef RINGLOAD_C_DEVICES_H
 #define RINGLOAD_C_DEVICES_H
 
-// Loads to several devices, and copies of loaded tensors, with the C interface of ringload/c.h.
+// Functions of the C interface that load to several devices, and that copy loaded tensors.
 //
 // A loader has a list of devices. The position of a device is its index in this list. A load reads
 // each byte once and copies the byte to the devices that the selection chooses.

@@ -84,9 +84,9 @@ struct keeper_options {
 /// The state of a model that a keeper serves.
 struct kept_model {
   std::string name;            // The name under which the model is served.
-  std::uint64_t version = 0;   // The number of its `kept_version`.
+  std::uint64_t version = 0;   // `kept_version::number` of the model.
   std::uint64_t bytes = 0;     // The size of the model's memory.
-  std::uint64_t attached = 0;  // The number of clients that have attached this version.
+  std::uint64_t attached = 0;  // The number of open attachments of this version.
 };
 
 /// Serves models in a thread of its own. All functions are thread-safe.
@@ -104,8 +104,9 @@ class RINGLOAD_EXPORT keeper {
 
   /// Seals the memory of the model, then serves the model under `name`. The name must have 1 to 255
   /// bytes. The publication is atomic: each attach() returns all tensors of one version. Processes
-  /// that have attached an earlier version keep that version. Its memory is freed when neither a
-  /// process nor the keeper's process uses the memory. Waiting calls of attach_next() complete.
+  /// that have attached an earlier version keep that version. The memory of the earlier version is
+  /// freed when no process uses it, including the process of the keeper. Waiting calls of
+  /// attach_next() complete.
   ///
   /// A write to a tensor of a published model raises SIGSEGV, in this process too. Therefore no
   /// thread may write to the tensors during the call. GPU memory is not sealed.
@@ -173,7 +174,7 @@ RINGLOAD_EXPORT kept_version attached_version(const model& attached) noexcept;
 RINGLOAD_EXPORT kept_version served_version(std::string_view socket, std::string_view name,
                                             std::chrono::milliseconds timeout = attach_timeout);
 
-/// Waits until the keeper at `socket` serves another version than `current` under `name`, then
+/// Waits until the keeper at `socket` serves a version other than `current` under `name`, then
 /// attaches that version. If several versions were published since `current`, attaches the newest
 /// version. `current` is usually attached_version() of the model in use. With a default `current`,
 /// waits for any version.
@@ -188,10 +189,10 @@ RINGLOAD_EXPORT model attach_next(std::string_view socket, std::string_view name
                                   std::chrono::milliseconds timeout);
 
 /// Attaches a model asynchronously. The operation blocks a thread of its own, not the calling
-/// thread. A handler without an associated executor runs on Asio's `system_executor`: see the
-/// constructor of basic_loader for the start of its threads. Cancellation of any type is ignored.
-/// The communication with the keeper takes at most about twice the default time limit. A copy to a
-/// GPU has no time limit.
+/// thread. A handler without an associated executor runs on Asio's `system_executor`. The
+/// constructor of basic_loader describes when the threads of this executor start. Cancellation of
+/// any type is ignored. The communication with the keeper takes at most about twice the default
+/// time limit. A copy to a GPU has no time limit.
 template <token_for<model> CompletionToken = default_token>
 auto attach_async(std::string_view socket, std::string_view name, device on,
                   CompletionToken&& token = {}) {
@@ -206,7 +207,7 @@ auto attach_async(std::string_view socket, std::string_view name, CompletionToke
   return attach_async(socket, name, host(), std::forward<CompletionToken>(token));
 }
 
-/// Waits for another version than `current` without a time limit, then attaches that version. See
+/// Waits, without a time limit, for a version other than `current`, then attaches that version. See
 /// attach_next(). The operation blocks a thread of its own. A handler without an associated
 /// executor runs on Asio's `system_executor`. Cancellation of any type cancels the operation.
 template <token_for<model> CompletionToken = default_token>

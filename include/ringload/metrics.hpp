@@ -9,7 +9,7 @@
 //   ringload_loader_tensor_bytes_peak{loader}        peak of ringload_loader_tensor_bytes
 //   ringload_loader_tensor_allocations{loader}       number of allocations for tensors
 //   ringload_loader_mapped_bytes{loader}             address space of mapped files
-//   ringload_loader_pinned_bytes{loader}             pinned memory of the read buffers (slots)
+//   ringload_loader_pinned_bytes{loader}             host memory of the read buffers (slots)
 //   ringload_loader_bytes_in_flight_limit{loader}    limit for bytes in flight: see load_stats
 //   ringload_loader_threads{loader}                  number of threads of the loader
 //   ringload_loader_longest_submit_seconds{loader}   duration of the longest io_uring submission

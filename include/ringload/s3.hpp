@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Options for the names s3://bucket/key and s3://bucket/prefix, in the component `remote`. The
-// options apply to Amazon S3, and to other services with the same protocol.
+// Options for checkpoints named s3://bucket/key or s3://bucket/prefix. The component `remote` is
+// required. The options apply to Amazon S3, and to other services with the same protocol.
 //
 // A save to s3://bucket/key.safetensors or s3://bucket/key.zt uploads parts, and completes the
 // upload when all parts have arrived. Until then, an existing object is unchanged. An upload needs

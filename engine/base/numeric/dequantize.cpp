@@ -14,9 +14,9 @@ constexpr std::array<std::string_view, block_type_count> names = {
     "q4_0", "q4_1", "q5_0", "q5_1", "q8_0",   "q2_k",   "q3_k",
     "q4_k", "q5_k", "q6_k", "q8_k", "iq4_nl", "iq4_xs", "mxfp4"};
 
-// Decodes one run. The two loops contain no branches and have a constant number of iterations, so
-// the compiler vectorises the loops in every optimised build. `unroll 1` is needed, because
-// unrolled loops are not vectorised.
+// Decodes one run (see quant_type.hpp). The two loops contain no branches and have a constant
+// number of iterations, so the compiler vectorises the loops in every optimised build. `unroll 1`
+// is needed, because unrolled loops are not vectorised.
 template <block_type Type, class Run>
 [[gnu::always_inline]] inline void decode_run(const Run& r, std::uint32_t* to) {
   using format = block_format<Type>;

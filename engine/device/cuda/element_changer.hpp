@@ -62,8 +62,8 @@ class element_changer {
   std::vector<std::uint32_t> chunk_crcs_;
 };
 
-// The element_changer of a device, which is opened at its first use. Each function makes `device`
-// the current device. Thread-safe.
+// Owns the element_changer of a device, and opens it at the first change or sum. These functions
+// make `device` the current device. Thread-safe.
 class shared_element_changer {
  public:
   // Implements backend::change_elements().

@@ -12,7 +12,7 @@
 
 namespace ringload::inline v0 {
 
-// Returns a name such as ".ringload-812-0", with the number of this process.
+// Returns ".ringload-P-N", where P is the ID of this process and N is `number`.
 std::string temporary_name(int number);
 
 // Locks an open file or folder. If the file system has no locks, does nothing, and

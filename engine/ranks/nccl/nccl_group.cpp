@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Implements `group` over NCCL, for device memory. The communicator is non-blocking: each call of
-// NCCL returns immediately. The rank polls NCCL until the call is launched on a CUDA stream, and
-// then polls an event of the stream. A blocking communicator would wait inside NCCL for a peer that
-// never makes the matching call. A rank aborts the communicator after every failure: an error of
-// NCCL or CUDA, an interruption, an expired deadline, or a call of fail(). Without the abort,
-// NCCL's kernels would wait on the device forever.
+// Implements `group` over NCCL, for device memory. The communicator is non-blocking: a call of
+// NCCL returns immediately, unless it ends the communicator. The rank polls NCCL until the call is
+// launched on a CUDA stream, and then polls an event of the stream. A blocking communicator would
+// wait inside NCCL for a peer that never makes the matching call. A rank aborts the communicator
+// after every failure: an error of NCCL or CUDA, an interruption, an expired deadline, or a call of
+// fail(). Without the abort, NCCL's kernels would wait on the device forever.
 //
 // The NCCL calls that destroy or abort a communicator block until all ranks of the machine have
 // made one of these calls. Therefore the call runs in its own thread, and the rank waits at most
@@ -41,10 +41,11 @@ namespace ringload::inline v0 {
 
 namespace {
 
+// Number of queries that a waiting rank makes without a pause.
 constexpr unsigned busy_queries = 1000;
 constexpr std::chrono::microseconds between_queries{20};
-// After its busy queries, a waiting rank checks at this interval whether another rank has failed,
-// because NCCL may not report the failure.
+// After `busy_queries` queries, the rank checks once in so many queries whether another rank has
+// failed, because NCCL may not report the failure.
 constexpr unsigned queries_between_checks = 50;
 // Maximum time that a rank waits for the other ranks when a communicator ends. A longer wait would
 // often be useless, because the other ranks may notice a failure only after this rank has returned

@@ -2,7 +2,7 @@
 #pragma once
 
 // A copy of the bytes of a file that were read while the checkpoint was opened. If a load reads
-// these bytes again, verified_source.cpp compares the bytes with the copy. Does no I/O.
+// these bytes again, verified_source.cpp compares the bytes with the copy. The copy does no I/O.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +22,8 @@ class header_copy {
   bool has(byte_range range) const;
   // Returns false if `bytes` differ from the copy. Ignores bytes that were not copied.
   bool equals(std::uint64_t offset, std::span<const std::byte> bytes) const;
-  // Returns the copied bytes at the beginning of `range`. Returns an empty span if the first byte
-  // of `range` was not copied.
+  // Returns copied bytes at the beginning of `range`. Returns an empty span if the first byte of
+  // `range` was not copied. May return fewer bytes than were copied.
   std::span<const std::byte> find(byte_range range) const;
   void add_ranges(range_set& to) const;
 

@@ -55,8 +55,9 @@ bool is_private(const boost::asio::ip::address& address) noexcept {
     return std::all_of(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count),
                        [](unsigned char b) { return b == 0; });
   };
-  // All addresses ::a.b.c.d are private, including :: and ::1. An address ::ffff:a.b.c.d,
-  // 64:ff9b::a.b.c.d or 2002:ab:cd:: is private if its IPv4 address is private.
+  // All addresses ::a.b.c.d are private, including :: and ::1. An address ::ffff:a.b.c.d
+  // or 64:ff9b::a.b.c.d is private if a.b.c.d is private. An address of 2002::/16 is private if the
+  // IPv4 address in the next 32 bits is private.
   if (zeros(12)) return true;
   if (zeros(10) && bytes[10] == 0xFF && bytes[11] == 0xFF)
     return is_private_v4(number_at(bytes, 12));
@@ -64,8 +65,8 @@ bool is_private(const boost::asio::ip::address& address) noexcept {
       number_at(bytes, 0) == 0x0064FF9B && number_at(bytes, 4) == 0 && number_at(bytes, 8) == 0;
   if (is_translated) return is_private_v4(number_at(bytes, 12));
   if (bytes[0] == 0x20 && bytes[1] == 0x02) return is_private_v4(number_at(bytes, 2));
-  // Only 2000::/3 is public, except 2001::/23 (protocols such as Teredo), and the addresses for
-  // documentation: 2001:db8::/32 and 3fff::/20.
+  // Among other addresses, only 2000::/3 is public, except 2001::/23 (protocols such as Teredo),
+  // and the addresses for documentation: 2001:db8::/32 and 3fff::/20.
   const std::uint32_t prefix = number_at(bytes, 0);
   return bytes[0] >> 5 != 1 || prefix >> 9 == 0x20010000U >> 9 || prefix == 0x20010DB8 ||
          prefix >> 12 == 0x3FFF0;

@@ -48,7 +48,7 @@ void host_pool::fail(http_exchange& exchange) noexcept {
 }
 
 // Opens a connection if no connection is idle and the limit is not reached. Otherwise wakes an idle
-// connection. If no connection is idle, wakes a connection that waits for its caller: see park().
+// connection. If no connection is idle, wakes a connection whose reader is slow: see park().
 // If all connections are busy, the first free connection takes the exchange.
 void host_pool::find_connection() {
   if (idle_.empty() && connections_ < settings.connections) return connect(false);
@@ -79,8 +79,8 @@ void host_pool::prepare(std::uint64_t count) noexcept try {
 void host_pool::release_slot() noexcept {
   --connections_;
   // The ended connection may have been woken for a queued exchange, so another connection is woken.
-  // If exchanges are queued but no connection is left, the coroutine of the last connection had no
-  // memory. The queued exchanges then fail.
+  // Exchanges can be queued without a connection only if there was no memory for the coroutine of
+  // the last connection. The queued exchanges then fail.
   if (has_work() && connections_ > 0) {
     wake_connection();
     return;
@@ -135,8 +135,8 @@ http_exchange* host_pool::take() {
   return next;
 }
 
-// An exchange for which a caller waits is not taken, because the first free connection must take
-// this exchange.
+// Takes only an exchange of the background. The first free connection must take an exchange for
+// which a caller waits.
 http_exchange* host_pool::take_to_send_ahead() {
   const std::size_t waiting = awaited_.size() + background_.size();
   if (background_.empty() || waiting <= connections_ - busy_connections_) return nullptr;

@@ -8,8 +8,8 @@
 // If the head of the response states the object's size, the object is open when the head is
 // received. The caller can then parse the file's header while the body is received. Otherwise the
 // object is open at the end of the body. The first bytes are received even if no read has requested
-// these bytes. If the server of a large object does not support ranges, the other bytes are
-// received only while reads wait for these bytes. If no read waits, the connection stays open for a
+// these bytes. If the server of a larger object does not support ranges, further bytes are received
+// only while a read waits for them. If no read waits, the connection stays open for a
 // while. If a read needs bytes that are no longer kept, the body is received again from the first
 // byte. Received bytes that no read needed count as wasted. If the wasted bytes exceed twice the
 // object's size, reads fail.
@@ -107,7 +107,8 @@ class object_body final : public transfer_kind,
   bool ranged_ = false;
   bool sized_ = false;  // True if the size was known before the end of the body.
 
-  // Only the network thread uses the members below, except that end() reads the end of window_.
+  // Only the network thread uses the members below, with two exceptions: open() sets `opened_` and
+  // `transfer_`, and end() reads the end of `window_`.
   std::function<void(const result<void>&)> opened_;  // Empty if already called.
   std::shared_ptr<http_transfer> transfer_;          // Null if no transfer is in progress.
   body_window window_;
