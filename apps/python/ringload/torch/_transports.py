@@ -52,6 +52,11 @@ def add_own(prepared, items, device):
     return found
 
 
+def _storage_address(tensor):
+    storage = getattr(tensor, "untyped_storage", tensor.storage)()  # PyTorch 1 has only storage().
+    return storage.data_ptr()
+
+
 class _Prepared:
     """A bucket in memory, and the reads into it."""
 
@@ -338,7 +343,7 @@ class SharedMemory:
             tensor = view_of(memory, item)
             if item.cut is not None:
                 tensor = item.part(tensor, self._group.rank)
-            is_view = tensor.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr()
+            is_view = _storage_address(tensor) == _storage_address(memory)
             is_kept = item.cut is None and not prepared.bucket.is_copied
             found[item.name] = tensor.clone() if is_view and not is_kept else tensor
         return found
