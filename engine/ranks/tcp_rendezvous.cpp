@@ -312,6 +312,7 @@ result<sockets_of_rank> follow_over_tcp(const rendezvous& joining, const tcp_mee
   for (std::uint32_t peer = 0; peer < joining.rank; ++peer) {
     // Rank 0 listens at the address to which this rank has connected.
     const auto endpoint = peer == 0 ? remote_endpoint(*connection) : endpoint_of(addresses[peer]);
+    if (!endpoint && peer == 0) return fault{errc::rank_failed, rank_name(0), "it has ended"};
     if (!endpoint) return endpoint.error().in(rank_name(peer));
     auto connected = connect_to_rank(joining, welcome->key, *endpoint, sockets[peer]);
     if (!connected) return connected.error().in(rank_name(peer));

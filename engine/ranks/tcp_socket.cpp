@@ -138,7 +138,9 @@ result<tcp_endpoint> local_endpoint(const unique_fd& socket) {
 }
 
 result<tcp_endpoint> remote_endpoint(const unique_fd& socket) {
-  return endpoint_from(socket, ::getpeername);
+  auto endpoint = endpoint_from(socket, ::getpeername);
+  if (!endpoint && endpoint.error().code == system_code(ENOTCONN)) return tcp_failure(ECONNRESET);
+  return endpoint;
 }
 
 result<unique_fd> listen_on(const tcp_endpoint& endpoint) {

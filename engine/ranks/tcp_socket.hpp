@@ -47,6 +47,7 @@ std::uint16_t port_of(const tcp_endpoint& endpoint);
 result<std::string> ip_of(const tcp_endpoint& endpoint);
 
 result<tcp_endpoint> local_endpoint(const unique_fd& socket);
+// Fails with ECONNRESET if the peer has reset the connection.
 result<tcp_endpoint> remote_endpoint(const unique_fd& socket);
 
 result<unique_fd> listen_on(const tcp_endpoint& endpoint);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <ringload/error.hpp>
 #include <ringload/group.hpp>
@@ -213,6 +214,29 @@ TEST_CASE("tcp group: a rank that ends while others join ends the meeting, with 
   CAPTURE(other.said());
   CHECK((holds(other.said(), "rank 1: it ended before all ranks had joined") ||
          holds(other.said(), "ended or refused") || holds(other.said(), "cancelled")));
+}
+
+TEST_CASE("tcp group: the address of a peer that has reset the connection is ECONNRESET") {
+  const auto endpoints = detail::resolve_host("127.0.0.1", "0");
+  REQUIRE(endpoints.has_value());
+  const auto listening = detail::listen_on(endpoints->front());
+  REQUIRE(listening.has_value());
+  const auto place = detail::local_endpoint(*listening);
+  REQUIRE(place.has_value());
+  const unique_fd socket = connected_to(detail::port_of(*place));
+  REQUIRE(socket.get() >= 0);
+  CHECK(detail::remote_endpoint(socket).has_value());
+  {
+    unique_fd accepted;
+    while (!accepted) accepted = unique_fd(::accept(listening->get(), nullptr, nullptr));
+    const ::linger reset = {1, 0};  // The close sends a reset.
+    REQUIRE(::setsockopt(accepted.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
+  }
+  char byte = 0;
+  CHECK(::recv(socket.get(), &byte, 1, 0) < 0);  // Waits for the reset.
+  const auto gone = detail::remote_endpoint(socket);
+  REQUIRE_FALSE(gone.has_value());
+  CHECK(gone.error().code.value() == ECONNRESET);
 }
 
 TEST_CASE("tcp group: a rank that does not come is an error of all, with the reason") {
