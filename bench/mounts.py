@@ -4,8 +4,8 @@
 
 Each cell of the grid is a mount with a latency, a bandwidth, and maybe reads that stall for 500 ms.
 The ceiling of a cell is the best median of all fixed settings, of RINGLOAD and of each program of
---also. All settings of a cell are measured in turns. Needs root and FUSE. In a
-virtual machine, backed_memory.py should run this program.
+--also. All settings of a cell are measured in turns. Needs root and FUSE. In a virtual machine,
+backed_memory.py should run this program.
 """
 
 import argparse

@@ -39,6 +39,11 @@ def torch_dtype(name):
     return found
 
 
+def storage_of(tensor):
+    """Returns the storage that a tensor of PyTorch views. PyTorch 1 has no untyped_storage()."""
+    return getattr(tensor, "untyped_storage", tensor.storage)()
+
+
 def torch_of(tensor):
     import torch
 

@@ -88,8 +88,9 @@ bool cbor_reader::peek() {
   for (unsigned tags = 0; tags <= tags_max; ++tags) {
     if (!read_head()) return false;
     if (head_.major != cbor::tag) {
+      if (tags > 0 && is_break()) return unexpected("a value after a tag");
       peeked_ = true;
-      return tags == 0 || !is_break() || unexpected("a value after a tag");
+      return true;
     }
     tag_ = head_.argument;
   }

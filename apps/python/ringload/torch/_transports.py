@@ -10,6 +10,7 @@ import os
 
 import torch
 
+from .._convert import storage_of
 from ._buckets import Reads, first_bytes, overlap, page, rows_of, view_of
 from ._memory import mapped, new_memory
 
@@ -50,11 +51,6 @@ def add_own(prepared, items, device):
         reads = prepared.reads if item.is_own else prepared.cached_reads
         reads.add(item, found[item.name], item.cut.dim, first, count)
     return found
-
-
-def _storage_address(tensor):
-    storage = getattr(tensor, "untyped_storage", tensor.storage)()  # PyTorch 1 has only storage().
-    return storage.data_ptr()
 
 
 class _Prepared:
@@ -343,7 +339,7 @@ class SharedMemory:
             tensor = view_of(memory, item)
             if item.cut is not None:
                 tensor = item.part(tensor, self._group.rank)
-            is_view = _storage_address(tensor) == _storage_address(memory)
+            is_view = storage_of(tensor).data_ptr() == storage_of(memory).data_ptr()
             is_kept = item.cut is None and not prepared.bucket.is_copied
             found[item.name] = tensor.clone() if is_view and not is_kept else tensor
         return found

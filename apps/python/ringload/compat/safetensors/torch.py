@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..._convert import storage_of
 from .. import _shared
 from ._errors import as_theirs
 from ._open import safe_open
@@ -19,8 +20,7 @@ from ._serialize import TensorSpec, loaded, serialize, serialize_file
 def storage_ptr(tensor: Any) -> int:
     """Returns the address of the storage that the tensor views, or 0 without a storage."""
     try:
-        storage = getattr(tensor, "untyped_storage", tensor.storage)()
-        return storage.data_ptr()
+        return storage_of(tensor).data_ptr()
     except (NotImplementedError, RuntimeError):
         return 0
 
@@ -28,8 +28,7 @@ def storage_ptr(tensor: Any) -> int:
 def storage_size(tensor: Any) -> int:
     """Returns the bytes of that storage."""
     try:
-        storage = getattr(tensor, "untyped_storage", tensor.storage)()
-        return storage.nbytes()
+        return storage_of(tensor).nbytes()
     except (NotImplementedError, RuntimeError):
         return tensor.nelement() * tensor.element_size()
 
