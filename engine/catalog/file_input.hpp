@@ -2,9 +2,9 @@
 #pragma once
 
 // Reads a file for a parser. Keeps the bytes of the last read, and some of the following bytes, in
-// a window. While a parser reads forward, the window grows. After a jump, the window is small
-// again. Therefore 100,000 headers that are close together need only a few hundred reads. A small
-// header between gigabytes of tensor data needs only one read of 4 KiB.
+// a window. While a parser reads forward, the window grows. After a jump, the window has its first
+// size again. Therefore 100,000 headers that are close together need only a few hundred reads. A
+// small header between gigabytes of tensor data in a local file needs only one read of 4 KiB.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +37,8 @@ class file_input final : public input {
   const source_file& file_;
   std::vector<std::byte> window_;
   std::uint64_t window_begin_ = 0;
-  // Size of the window after a jump. Large for a store and for a distant mount, because each read
-  // costs a round trip.
+  // Size of the window at the beginning and after a jump: `window_bytes_max` for an object of a
+  // store and for a file that is read with O_DIRECT, `window_bytes_min` for other files.
   const std::size_t first_bytes_;
   std::size_t next_bytes_ = 0;
   std::uint64_t bytes_read_ = 0;

@@ -96,7 +96,7 @@ result<void> version_folder::add_weights(const std::string& name, std::uint64_t 
     if (!text) return text.error().in(printable_path(folder->path_of(index)));
     is_delta = describes_delta(*text);
   }
-  // A malformed index is reported when the version is loaded.
+  // A folder with a malformed index is added as a delta. A load of this version then fails.
   const bool is_full = is_delta && !*is_delta;
   return set_name(is_full ? &version_files::full : &version_files::delta, version, name);
 }

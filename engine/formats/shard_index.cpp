@@ -51,6 +51,7 @@ class index_reader {
   std::optional<std::uint64_t> total_bytes_;
   // The string values of the metadata, by key.
   std::map<std::string, std::string, std::less<>> texts_;
+  std::optional<std::string> duplicate_key_;  // A key that the metadata has twice.
 };
 
 result<index_delta> index_reader::delta() const {
@@ -90,6 +91,9 @@ bool index_reader::read() {
   }
   if (!in_.end()) return false;
   if (!map_seen) return in_.fail("the key 'weight_map' is missing");
+  if (is_delta() && duplicate_key_) {
+    return in_.fail("duplicate key '" + printable(*duplicate_key_) + "' in the metadata");
+  }
   return !listings_.empty() || is_delta() || in_.fail("the 'weight_map' is empty");
 }
 
@@ -113,9 +117,7 @@ bool index_reader::read_metadata() {
       total_bytes_ = json_truncated(number);  // Some programs write 1.2e10.
     } else if (const std::string name(key); first == '"') {
       if (!in_.string(text)) return false;
-      if (!texts_.emplace(name, text).second && is_delta()) {
-        return in_.fail("duplicate key '" + printable(name) + "'");
-      }
+      if (!texts_.emplace(name, text).second) duplicate_key_ = name;
     } else if (!in_.skip_value(index_depth_max - 2)) {
       return false;
     }
@@ -242,7 +244,7 @@ std::string delta_index_text(const index_delta& delta,
 std::optional<bool> describes_delta(std::string_view beginning) {
   index_reader reader(beginning);
   if (reader.read_first_metadata()) return reader.is_delta();
-  // The metadata may also be the last value of a whole index.
+  // If `beginning` is the complete index, the metadata may be at any position.
   index_reader whole(beginning);
   return whole.read() ? std::optional(whole.is_delta()) : std::nullopt;
 }

@@ -46,8 +46,8 @@ class plan_progress {
 
   // ---- Reads ----
 
-  // Makes take_prioritized() return the remaining reads of a tensor. Returns false if no
-  // prioritized read is left. The result true does not guarantee that a prioritized read is left.
+  // Makes take_prioritized() return the remaining reads of a tensor. If the result is
+  // false, no prioritized read is left. If the result is true, a prioritized read may be left.
   bool prioritize(std::uint32_t tensor);
   std::optional<std::uint32_t> take_prioritized(std::uint32_t drive = 0) {
     return in_chain(reads_.take_prioritized(drive));
@@ -55,9 +55,9 @@ class plan_progress {
   std::optional<std::uint32_t> take_next(std::uint32_t drive = 0) {
     return in_chain(reads_.take_next(drive));
   }
-  // has_prioritized() returns false if take_prioritized() has no read left for the drive.
-  // has_next() returns false if take_next() has no read left for the drive. The result true does
-  // not guarantee that a read is left.
+  // If has_prioritized() returns false, take_prioritized() has no read left for the drive. If
+  // has_next() returns false, take_next() has no read left for the drive. If the result is true, a
+  // read may be left.
   bool has_prioritized(std::uint32_t drive) const noexcept { return reads_.has_prioritized(drive); }
   bool has_next(std::uint32_t drive) const noexcept { return reads_.has_next(drive); }
   // Must be called when a taken read has ended, even if the read failed. The read is in flight

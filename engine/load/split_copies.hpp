@@ -12,14 +12,13 @@ namespace ringload::inline v0::detail {
 struct split_copies {
   std::vector<copy_op> order;
   std::vector<device_copies> slot_copies;
-  std::vector<device_copies> peer_copies;  // Copies between devices, made afterwards.
+  std::vector<device_copies> peer_copies;  // Copies between devices, made after `slot_copies`.
 
   split_copies(const destinations& into, const copy_operation& request) {
     for (const destinations::share& share : into.split_copies_by_backend(request.copies, order)) {
       device_copies copies = {share.copier, share.operation_of(request)};
-      if (!slot_copies.empty())
-        // Only the first device records the times.
-        copies.request.times = nullptr;
+      // Only the first of the slot copies records the times.
+      if (copies.request.peer || !slot_copies.empty()) copies.request.times = nullptr;
       (copies.request.peer ? peer_copies : slot_copies).push_back(copies);
     }
   }

@@ -146,7 +146,7 @@ result<void> planner::place_blocks() {
 
 // Returns the number of bytes by which a tensor is shifted so that its elements are aligned, or 0.
 // For example, many tensors in NumPy archives need a shift. A shift is about 2 KiB. A tensor is not
-// shifted if the tensor is too short for its own reads or is replicated. No tensor is shifted if
+// shifted if the tensor is too short for unstaged reads or is replicated. No tensor is shifted if
 // tensors are mapped, or if direct reads need an alignment.
 std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t alignment = alignment_of(item);
@@ -243,8 +243,8 @@ result<void> planner::place_tensors(std::uint32_t first, std::uint32_t last) {
   return {};
 }
 
-// Adds the unstaged reads of a tensor in caller memory or in an arena block. These reads cover the
-// 4 KiB blocks that are completely inside the tensor.
+// Adds the unstaged reads of a tensor in caller memory, or of a part of a fused tensor. These reads
+// cover the I/O units of 4 KiB that are completely inside the tensor.
 void planner::read_body(std::uint32_t index) {
   const stored_item& item = items_[index];
   if (!item.unstaged || item.has_own_place || too_large()) return;

@@ -38,7 +38,8 @@ struct tcp_hello {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
   std::uint32_t port = 0;  // Port at which the sender listens. Only for a meeting.
-  // For a meeting, the token of the address. Otherwise the key of the group.
+  // If `purpose` is `meeting`, the token in the address that the caller passed to join_group().
+  // Otherwise the key of the group, which rank 0 sends in a tcp_welcome.
   token_field token = {};
 };
 static_assert(sizeof(tcp_hello) == 88);
@@ -59,7 +60,7 @@ struct rank_address {
   std::uint32_t port = 0;
 };
 
-// A rank that has joined. Rank 0 has a member for each rank.
+// A rank that has joined. Rank 0 has one object of this type for each rank.
 struct member {
   unique_fd connection;
   rank_address address;

@@ -47,7 +47,7 @@ void set_proxy(std::string address, client_settings& out) {
   if (address.size() > bytes_max) refuse("proxy", "it is longer than 8,192 bytes");
   const std::size_t begin = address.find("://") + 3;
   const std::size_t host = address.find('@');
-  if (begin != std::string::npos + 3 && host != std::string::npos && host > begin) {
+  if (begin != std::string::npos + 3 && host > begin && host < address.find('/', begin)) {
     out.proxy_authorization =
         basic_authorization(std::string_view(address).substr(begin, host - begin));
     address.erase(begin, host + 1 - begin);

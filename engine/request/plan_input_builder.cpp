@@ -147,9 +147,10 @@ bool plan_input_builder::is_whole(const box& source_box) const {
 }
 
 // Returns the file's digest of a box if the stored bytes must be hashed during decoding. Otherwise
-// returns null, because no digest is verified or the digest is verified elsewhere. If the stored
-// bytes are unchanged in memory after the load, the check threads hash the tensor in memory, except
-// in a fill or with a checksum list. choose_digests() verifies tensors without elements.
+// returns null, because no digest is verified or the digest is verified elsewhere. The check
+// threads hash a tensor in memory if the stored bytes are unchanged there. Fused tensors, fills and
+// loads with a checksum list are hashed during decoding. choose_digests() verifies tensors without
+// elements.
 const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
                                                           const chosen_tensor& chosen,
                                                           bool converted) {
@@ -189,7 +190,8 @@ void plan_input_builder::put_into(form_memory& to, const box& source_box,
   const fill_target& into = *target_of(chosen);
   to.form.destination = static_cast<std::uint32_t>(&chosen - chosen_.data()) + 1;
   to.form.destination_offset = into.first_element;
-  if (to.form.element_bits % 8 != 0) return;  // The destination is dense.
+  // Elements of less than a byte cannot be fused, and their destination is dense.
+  if (to.form.element_bits % 8 != 0) return;
   to.strides = into.matched.stride_bytes;
   to.form.destination_strides = to.strides;
   const std::size_t in_front = to.strides.size() - chosen.shape.size();

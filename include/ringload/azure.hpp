@@ -15,8 +15,8 @@ namespace ringload::inline v0 {
 struct azure_options {
   RINGLOAD_OPTION_STRUCT(azure_options)
 
-  /// The address of another service, "https://host[:port]", which gets the account as the first
-  /// part of the path. Empty means https://account.blob.core.windows.net.
+  /// The address of another service, "https://host[:port]". The path of each request then begins
+  /// with the account. Empty means https://account.blob.core.windows.net.
   std::string endpoint = {};
   /// A shared access signature: the query string "sv=...&sig=...", with or without '?'. Empty
   /// means that requests are not signed, so only public objects can be read.

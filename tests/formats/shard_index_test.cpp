@@ -150,6 +150,10 @@ TEST_CASE("shard_index: the index of a delta has five texts, and may list no ten
         errc::malformed_index);
   std::string twice = delta_index_text(delta, {});
   twice.insert(twice.find("\"version\""), R"("delta_encoding": "overwrite", )");
+  std::string twice_before = delta_index_text(delta, {});  // Before the key that marks a delta.
+  twice_before.insert(twice_before.find("\"delta_encoding\""),
+                      R"("version": "1", "version": "2", )");
+  CHECK(code_of(twice_before) == errc::malformed_index);
   CHECK(code_of(twice) == errc::malformed_index);
   CHECK(code_of(R"({"metadata":{"version":"1"},"weight_map":{}})") == errc::malformed_index);
   CHECK_FALSE(parsed(R"({"metadata":{"version":"1"},"weight_map":{"a":"m.safetensors"}})")->delta);

@@ -255,6 +255,8 @@ TEST_CASE("http: a proxy is sent its user and password, and nobody else is") {
   CHECK(origin.log().front().field("proxy-authorization").empty());
   options.proxy = "http://user:%4@" + place;
   CHECK_THROWS_AS(remote(options), error);
+  options.proxy = "http://" + place + "/path@127.0.0.1";  // A path is no part of the credentials.
+  CHECK_THROWS_AS(remote(options), error);
 }
 
 TEST_CASE("http: hosts of no_proxy are contacted without the proxy, also by a redirect") {

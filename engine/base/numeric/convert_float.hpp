@@ -34,10 +34,11 @@ constexpr std::uint32_t quiet_nan = 0x7FC00000U;
 
 // Corrects `moved` if the source number is subnormal. `moved` is the source number without its
 // sign, with exponent and fraction at the bit positions of f32, and with the exponent bias of f32.
-// As a normal f32 number, `moved` has an implicit leading 1, but a subnormal source number does
-// not. Therefore the function subtracts `smallest_normal`, the smallest normal number of the source
-// format. The subtraction is exact. For a normal number, the function subtracts 0. Loops therefore
-// have no branch and can be vectorised.
+// A subnormal source number has no implicit leading 1, but `moved` has one if it is read as a
+// normal f32 number. Therefore the function increases the exponent of `moved` by 1, to the smallest
+// exponent of the source format, and subtracts the implicit 1. This 1 is `smallest_normal`, the
+// smallest normal number of the source format. The subtraction is exact. For a normal number, the
+// function subtracts 0. Loops therefore have no branch and can be vectorised.
 RINGLOAD_ANYWHERE inline std::uint32_t subtract_implicit_one(
     bool subnormal, std::uint32_t moved, std::uint32_t smallest_normal) noexcept {
   const std::uint32_t from_bits = moved + (subnormal ? 1U << 23U : 0U);

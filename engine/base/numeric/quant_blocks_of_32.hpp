@@ -64,7 +64,7 @@ struct block_format<block_type::q4_1> : nibbles_of_32 {
 };
 
 // A block has four bytes with the fifth bit of each element. Bit i of these bytes belongs to
-// element i. spread() expands each bit to a byte, because CPUs have no vector shift of bytes.
+// element i. spread() expands each bit to a byte, because x86 has no vector shift of bytes.
 struct fifth_bits_of_32 : nibbles_of_32 {
   struct spread_run : blocks::run {
     std::uint8_t fifth[16];

@@ -18,7 +18,9 @@ inline constexpr std::uint64_t onnx_metadata_bytes_max = std::uint64_t{16} << 20
 inline constexpr std::size_t onnx_tensors_max = 250'000;
 inline constexpr std::uint64_t onnx_values_bytes_max = std::uint64_t{16} << 20;
 
-// Limit for all names with their paths, because many names may have the same long path.
+// Limit for the sum of the lengths of all names. The name of a tensor begins with the names of the
+// nodes that contain its subgraph. Without the limit, a small file could have one long node name
+// that is repeated in the names of many tensors.
 inline constexpr std::uint64_t onnx_name_bytes_max = std::uint64_t{16} << 20;
 
 inline constexpr std::size_t onnx_rank_max = 64;

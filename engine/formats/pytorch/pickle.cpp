@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::size_t globals_max = 10'000;  // Pickles of PyTorch name some dozens of globals.
-// The state of an object counts as this number of values.
+// The limit for values counts the state of an object as this number of values.
 constexpr std::size_t state_values = 6;
 constexpr unsigned protocol_min = 2;
 constexpr unsigned protocol_max = 5;

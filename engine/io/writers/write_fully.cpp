@@ -46,6 +46,7 @@ boost::asio::awaitable<void> write_fully(write_queues queues, written_file& to,
       to.direct_refusal = message_of(next.error()) + ", for a direct write";
       outcome.direct = false;
       cursor = io_cursor::write(extent.file_offset, extent.bytes, 1);
+      remaining = cursor.first();
     } else {
       const fault cause = object_failed.code ? object_failed : next.error();
       outcome.status = to.object ? cause.in(to.place)

@@ -61,7 +61,7 @@ result<written_file> begin_file(unique_fd file, const std::filesystem::path& pat
   file_state.place = std::move(place);
   file_state.buffered = std::move(file);
   if (auto status = allocate_up_to(file_state, bytes); !status) return status.error();
-  // The size must not be 0, because open() does not try O_DIRECT for an empty file.
+  // `expected_bytes` must not be 0, because direct_files::open() then would not try O_DIRECT.
   const std::uint64_t expected_bytes = std::max<std::uint64_t>(bytes, 1);
   auto opened = direct.open(file_state.buffered.get(), path.native(), expected_bytes,
                             direct_files::access::write);

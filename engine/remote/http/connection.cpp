@@ -4,9 +4,9 @@
 // waits, serves one request after the other, and closes after a failure or a long idle time.
 // http_receive.cpp sends the requests and receives the responses.
 //
-// A connection takes a request from the queue only after the connection is open. During name
-// resolution and the TLS handshake, the request is still in the queue and can be cancelled
-// immediately.
+// A connection takes a request from the queue when the connection is open, or to report that it
+// could not be opened. During name resolution and the TLS handshake, the request is still in the
+// queue and can be cancelled immediately.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
@@ -129,10 +129,11 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::tunnel() {
                                    asio::redirect_error(asio::use_awaitable, code));
   if (code) co_return failure_of(code, "asking the proxy");
   const unsigned status = parser.get().result_int();
-  if (status == 200 && buffer_.size() == 0) co_return std::nullopt;
-  exchange_failure failed =
-      retryable_failure("the proxy http://" + settings().proxy->authority() + " answered " +
-                        std::to_string(status) + " to CONNECT");
+  const bool is_accepted = status / 100 == 2;
+  if (is_accepted && buffer_.size() == 0) co_return std::nullopt;
+  exchange_failure failed = retryable_failure(
+      "the proxy http://" + settings().proxy->authority() + " answered " + std::to_string(status) +
+      " to CONNECT" + (is_accepted ? ", and sent bytes before it was asked for any" : ""));
   failed.final = status < 500;
   co_return failed;
 }

@@ -9,10 +9,10 @@
 
 namespace ringload::inline v0::remote_http {
 
-// Returns true if an entry of the list contains the host, by the rules of NO_PROXY. "*" contains
-// all hosts. "example.com" and ".example.com" contain the host and its sub-domains. "host:80"
-// contains one port only. "10.0.0.0/8" contains the addresses of a network. `host` is in lower
-// case. An IPv6 address has no brackets.
+// Returns true if an entry of the list matches the host, by the rules of NO_PROXY. "*" matches all
+// hosts. "example.com" and ".example.com" match the host and its sub-domains. "host:80" matches one
+// port only. "10.0.0.0/8" matches the addresses of a network. `host` must be in lower case. If
+// `host` is an IPv6 address, it must have no brackets.
 bool is_exempt(std::span<const std::string> entries, const std::string& host, std::uint16_t port);
 
 }  // namespace ringload::inline v0::remote_http
