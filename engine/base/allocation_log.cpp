@@ -29,7 +29,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Number of stack frames of functions in this file. The log omits these frames.
+// Number of stack frames of functions in this file, if the compiler inlines none of these
+// functions. The log omits this number of frames.
 constexpr int frames_skipped = 3;
 constexpr int frames_max = 64;
 

@@ -6,8 +6,8 @@
 
 namespace ringload::inline v0::detail {
 
-// Returns the time limit of a group. A longer time, such as milliseconds::max(), would overflow the
-// clock when it is added to the current time.
+// Returns `timeout`, but at most one year. The sum of the current time and a very long timeout,
+// such as milliseconds::max(), would overflow the clock.
 inline std::chrono::milliseconds bounded_timeout(std::chrono::milliseconds timeout) noexcept {
   constexpr std::chrono::hours timeout_max{24 * 365};
   return std::min<std::chrono::milliseconds>(timeout, timeout_max);

@@ -3,8 +3,7 @@
 
 // A mapped range of a file. Used for tensors that are mapped instead of read. An access to a page
 // raises SIGBUS if the page is past the end of the file or cannot be read. The function present()
-// reads the pages in advance. For these pages, present() returns an error instead of raising
-// SIGBUS.
+// reads pages in advance, and returns an error instead of raising SIGBUS.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>

@@ -2,7 +2,8 @@
 #pragma once
 
 // The alignment of offsets, lengths and addresses for direct reads and writes (O_DIRECT). Most
-// drives accept 512 bytes. All drives accept 4,096 bytes, which is also the page size.
+// drives accept 512 bytes. Nearly all drives accept 4,096 bytes, which is also the smallest page
+// size. Direct reads of a file that needs a larger alignment are refused.
 
 #include <cstdint>
 

@@ -73,8 +73,8 @@ struct present_bytes {
 
 int open_to_read(const char* path) noexcept { return ::open(path, O_RDONLY | O_CLOEXEC); }
 
-// Returns the size of the pages of the mapping that has this address, or 0 if the kernel does not
-// tell.
+// Returns the size of the pages of the mapping that has this address, or 0 if the query fails, for
+// example because the kernel is older than Linux 6.11.
 std::uint64_t page_bytes_of(std::uintptr_t address) noexcept {
   const unique_fd maps(open_to_read("/proc/self/maps"));
   mapping_query query;

@@ -174,7 +174,7 @@ result<received_packet> receive_packet(const unique_fd& socket, std::span<std::b
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   received_packet out;
-  // After recvmsg(), an allocation failure would leak descriptors.
+  // Reserves memory now, because an allocation failure after recvmsg() would leak descriptors.
   out.descriptors.reserve(descriptors_max);
   ::ssize_t got = 0;
   while ((got = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {

@@ -26,7 +26,7 @@ inline constexpr std::uint64_t any_number = std::numeric_limits<std::uint64_t>::
 template <class T>
 concept packed_number = std::unsigned_integral<T> || std::is_enum_v<T>;
 
-// The second parameter of number() and text(), a limit, has no effect: only an unpacker checks it.
+// The second parameter of number() and text() is a limit. Only an unpacker checks the limit.
 class packer {
  public:
   template <packed_number T>

@@ -2,8 +2,9 @@
 #pragma once
 
 // A list of indices of work items. Each index is taken at most once. take_prioritized() returns the
-// indices that were passed to prioritize(), in the order of the calls. take_next() returns the
-// other indices, in the order of add(). A list has one or more independent queues. Not thread-safe.
+// indices that were passed to prioritize(), in the order of the calls. take_next() returns all
+// added indices, in the order of add(). Both functions skip indices that were taken before. A list
+// has one or more independent queues. Not thread-safe.
 
 #include <algorithm>
 #include <cstddef>

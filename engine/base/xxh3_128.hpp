@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// XXH3-128: the 128-bit digest of the xxHash family, with the seed 0. Deltas of other programs use
-// this digest. The digest detects damage, but not tampering.
+// XXH3-128: the 128-bit digest of the xxHash family, with the seed 0. Deltas (the differences
+// between two versions of a model) of other programs use this digest. The digest detects damage,
+// but not tampering.
 
 #include <array>
 #include <cstddef>

@@ -19,10 +19,10 @@ using namespace ringload::c;
 
 namespace ringload::c {
 
-// A load by a group of ranks, as seen by one rank, and its loader. The handle and each operation
-// share the ownership of the rank_load. Therefore no call is pending when the last owner destroys
-// the rank_load, and the destructor of group_load need not wait. The loader is destroyed after the
-// load.
+// The handle of one rank for a load by a group, and the loader of this rank. The C handle and each
+// operation share the ownership of the rank_load. Therefore no call is pending when the last owner
+// destroys the rank_load, and the destructor of group_load need not wait. The loader is destroyed
+// after the load.
 struct rank_load {
   std::shared_ptr<ringload::loader> loader;
   ringload::group_load value;
@@ -45,8 +45,8 @@ ringload::group_reading reading_of(ringload_group_reading from) {
   throw invalid_argument("no such ringload_group_reading");
 }
 
-// Starts an operation. Calls `initiate` with the load and the completion handler. Throws the
-// exceptions of begin_operation().
+// Starts an operation. Calls `initiate` with the load and the completion handler. Throws
+// invalid_argument if `loading` or `operation` is null.
 template <class T = ringload::tensor, class Initiate>
 ringload_status begin_call(ringload_group_loading* loading, ringload_operation** operation,
                            Initiate initiate) {

@@ -99,7 +99,7 @@ class function_store {
 
   const ringload_store functions_;
   const std::string prefix_;
-  owned_context owned_;      // Destroyed after the threads have ended.
+  owned_context owned_;      // Destroyed after threads_.
   context_threads threads_;  // Threads that call `read` and completion handlers.
 };
 

@@ -202,7 +202,8 @@ result<folder_choice> choose_only(const sorted_names& sorted) {
 }  // namespace
 
 result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
-  // In a version folder, the only full file is often the oldest version, so no file is chosen.
+  // In a version folder, often only the oldest version is complete and the other versions are
+  // deltas, so no file is chosen.
   for (const std::string& name : names) {
     if (!version_named(name, delta_ending)) continue;
     return fault{errc::ambiguous_source, "",

@@ -21,9 +21,10 @@ struct folder_choice {
 };
 
 // Returns the first of the candidates below that the folder has. A series is a set of files whose
-// names have the same total y and the numbers 1 to y.
+// names have the same stem, the same total y and the numbers 1 to y. If a file of a chosen series
+// is missing, fails with errc::incomplete_series.
 //
-// 1. `model.safetensors.index.json`, then `model.safetensors`, then the complete series
+// 1. `model.safetensors.index.json`, then `model.safetensors`, then the series
 //    `model-0000x-of-0000y.safetensors`
 // 2. the only `*.safetensors.index.json`, the only series, or the only `*.safetensors`
 // 3. as in step 1, with `pytorch_model` instead of `model`, and `.bin` instead of `.safetensors`

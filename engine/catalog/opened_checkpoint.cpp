@@ -73,8 +73,8 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
   file.modified = opened.modified;
   file.drive = block_device_id(status.st_dev);
   file.is_distant = opened.is_distant;
-  // The catalog was read after the file was opened. If the file has changed since then, the catalog
-  // may describe other bytes.
+  // The catalog was read after the file was opened. If the file has changed since the opening, the
+  // catalog may describe other bytes.
   if (auto unchanged = check_unchanged_status(status, file); !unchanged) return unchanged.error();
 
   if (route != read_route::buffered) {
@@ -145,8 +145,8 @@ result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(
   return std::shared_ptr<const opened_checkpoint>(std::move(checkpoint));
 }
 
-// Checks all files even after a fault, because the check can also complete the verification of a
-// digest (of an object in a store). Returns the first fault.
+// Checks all files even after a fault, because the check of a store's object can also complete the
+// verification of its digest. Returns the first fault.
 result<void> check_unchanged(const opened_checkpoint& checkpoint) {
   result<void> out;
   for (const open_file& file : checkpoint.files) {

@@ -173,7 +173,7 @@ result<std::vector<std::byte>> read_index_text(const source_file& file) {
   }
   auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
   if (!text || !file.object) return text;
-  // The source of the object may verify a digest. If the digest is wrong, identity() throws.
+  // The byte_source may verify a digest of the object. If the digest is wrong, identity() throws.
   const auto verified = catch_as_fault([&]() -> result<void> {
     file.object->identity();
     return {};

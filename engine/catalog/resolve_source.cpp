@@ -175,7 +175,8 @@ bool is_search_error(const boost::system::error_code& code) noexcept {
          code == errc::remote_failed;
 }
 
-// Returns the fault for a name that no path, no cached model and no store has.
+// Returns the fault for a name that is neither a path nor a cached model, and that no store can
+// open.
 fault not_found(std::string_view source, const fault& store_fault) {
   return {store_fault.code, printable_path(source),
           "no file, folder or cached model has this name, and no store can open it: " +

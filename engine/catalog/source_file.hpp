@@ -23,7 +23,7 @@ namespace ringload::inline v0 {
 class byte_source;
 
 struct source_file {
-  unique_fd fd = {};                         // Empty if the source is an object.
+  unique_fd fd = {};                         // Empty if the file is an object.
   std::uint64_t bytes = 0;                   // Size when the file was opened.
   std::shared_ptr<byte_source> object = {};  // The object of the store. Null if `fd` is set.
   std::stop_token stop = {};                 // A stop request ends reads of the object.
@@ -43,12 +43,13 @@ extern const int open_unknown_flags;
 // `fd` must have been opened with open_unknown_flags.
 result<source_file> as_regular_file(unique_fd fd);
 
-// Makes the reader carry out the later reads of a distant file. Does nothing for other files.
+// Makes `headers.reader` carry out the later reads of a distant file. Does nothing for other files.
 void read_header_with(const header_reads& headers, source_file& file);
 
 // Reads the first bytes of a file for which read_header_with() has opened `direct`. A read of a
-// distant file takes at least a round trip. With this read, the reads of most headers take one
-// round trip instead of one for each part. After a failure, later reads access the file.
+// distant file takes at least a round trip. Most headers are within the first bytes, and therefore
+// take one round trip instead of one for each part of the header. If this read fails, later reads
+// access the file.
 void read_first_bytes(source_file& file);
 
 // Reads exactly `bytes` bytes. Returns errc::truncated_file if the file ends earlier.

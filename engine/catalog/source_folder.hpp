@@ -12,7 +12,8 @@
 
 namespace ringload::inline v0 {
 
-// Maximum number of entries in a folder. A folder with more entries is refused.
+// Maximum number of entries that names() or names_beneath() may find. A folder with more entries is
+// refused.
 inline constexpr std::size_t folder_names_max = 1'000'000;
 
 class source_folder {

@@ -19,7 +19,8 @@ struct path_list {
   std::vector<std::string> paths;
 };
 
-// The name of a checkpoint, the paths of several files, or an object of a store.
+// The name of a checkpoint, the paths of several files, or a source that a store or a program
+// supplies.
 using source_name = std::variant<std::string, path_list, found_source>;
 
 struct source_parts {

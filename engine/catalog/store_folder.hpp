@@ -37,8 +37,8 @@ class store_folder final : public source_folder {
 // Returns the store that recognises the name. Returns null if no store recognises the name.
 byte_store* store_of(std::string_view source, const source_options& options) noexcept;
 
-// Returns the store that must create the object `name`. Returns null if `name` has no "://", so it
-// is a path. Returns errc::unsupported_feature if no store recognises the name.
+// Returns the store that must create the object `name`. Returns null if `name` is a path, which has
+// no "://". Returns errc::unsupported_feature if no store recognises the name.
 result<byte_store*> store_for_writing(std::string_view name, std::span<const extension> extensions);
 
 result<found_source> find_in(byte_store& store, std::string_view source,

@@ -192,7 +192,7 @@ result<void> delta_application::make_tensor(std::size_t i) {
 // Throws if the identity of the result differs from the identity that the delta file states. An
 // identity is a digest of all names, dtypes, shapes and digests of a version.
 void delta_application::check_identity() const {
-  if (contents_.is_indexed) return;  // The identity is the name that the publisher chose.
+  if (contents_.is_indexed) return;  // The publisher chose the identity, so it is no digest.
   version_tensors next_version;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const applied_tensor& next = tensors_[i];

@@ -22,7 +22,8 @@ fault wrong_size(std::uint64_t decoded, const std::string& relation, std::uint64
 }
 
 // Decodes a Zstandard stream. Calls `take(piece)` for the decoded bytes in order, until `take`
-// returns false. Fails if the stream has more than `bytes_max` bytes, or is incomplete.
+// returns false. Fails if there are more than `bytes_max` decoded bytes, or if the stream is
+// incomplete.
 template <class Take>
 result<void> decode_pieces(std::span<const std::byte> frame, std::uint64_t bytes_max,
                            const Take& take) {

@@ -72,8 +72,10 @@ result<void> check_change(const change_view& change);
 // The positions of the changed elements of a sparse difference, for a tensor that is divided into
 // tiles. See device/element_change.hpp.
 struct tiled_positions {
-  std::vector<std::uint16_t> positions;    // The index of each changed element within its tile.
-  std::vector<std::uint32_t> tile_begins;  // One entry more than there are tiles.
+  std::vector<std::uint16_t> positions;  // The index of each changed element within its tile.
+  // For each tile, the index in `positions` of its first changed element. Then the number of all
+  // changed elements.
+  std::vector<std::uint32_t> tile_begins;
 };
 
 // The difference must be sparse, must have passed check_change(), and must have less than 2^32

@@ -125,8 +125,8 @@ result<void> read_frames(const catalog& file, delta_contents& contents) {
   return {};
 }
 
-// Lists the changes of a delta file. Every tensor of the file that belongs to no sparse or dense
-// change is a whole tensor.
+// Lists the changes of a delta in a .zt file. Every tensor of the file that belongs to no sparse or
+// dense change is a whole tensor.
 result<void> read_changes(const catalog& file, delta_contents& contents) {
   std::map<std::string, bool, std::less<>> components;
   for (const composite_info& object : file.composites) {

@@ -50,7 +50,7 @@ result<void> for_each_index(std::size_t count,
   return {};
 }
 
-// A delta operation as a user of its engine.
+// Registers a delta operation with its engine. The engine waits for the operation before it ends.
 class delta_user {
  public:
   delta_user(engine_ptr used_engine, std::shared_ptr<step_cancellation> cancellation)

@@ -44,9 +44,10 @@ class delta_services {
  public:
   explicit delta_services(engine_ptr loader_engine) : engine_(std::move(loader_engine)) {}
 
-  // From now on, the end of the loader cancels the operation, and waits until the last copy of this
-  // object is destroyed, because the operation uses the devices of the loader. Returns false if the
-  // loader has ended. Must be called before memory().
+  // Registers the operation with the engine. The destructor of the loader then cancels the
+  // operation, and waits until the last copy of this object is destroyed, because the operation
+  // uses the devices of the loader. Returns false if the loader was destroyed. Must be called
+  // before memory().
   bool join_engine();
 
   // If the device is not the host, makes an engine for the host. This engine is closed when the

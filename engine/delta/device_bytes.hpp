@@ -32,7 +32,8 @@ class device_bytes {
   // Copies within the device.
   result<void> copy(std::span<const std::byte> from, std::span<std::byte> into) const;
   // Writes the changed tensor to `after`. `before` may be the same memory. Returns false if the
-  // device cannot do that. If `before` is the same memory, a failure restores the old bytes.
+  // device cannot do that. If `before` is the same memory, a failure leaves the old bytes, unless
+  // the code is errc::not_restored.
   result<bool> change(std::span<const std::byte> before, std::span<std::byte> after,
                       const change_view& change) const;
   // Returns the CRC-32C of bytes on the device.

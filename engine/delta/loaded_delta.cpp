@@ -203,7 +203,8 @@ result<bool> loaded_delta::apply_by_device(applied_tensor& tensor) const {
   if (is_in_place) {
     const auto undone = memory_.change(tensor.after, tensor.after, difference_of(change));
     const bool is_mixed = has_mixed_versions(undone);
-    // Without a success, restore() tries again. With mixed versions, that would not help.
+    // If the undo failed and left the new bytes, in_place_update::restore() tries again. If the
+    // memory has bytes of both versions, another undo would not help.
     if (!is_mixed && (!undone || !*undone)) return status.error();
     tensor.is_changed = false;
     if (is_mixed) return undone.error().in(tensor_place(tensor.name));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Returns how much memory the process can still use. A load checks this number before it allocates
+// Finds how much memory the process can still use. A load checks this number before it allocates
 // host memory. Linux lets a process allocate more memory than the machine has. Later, when the
 // process writes to that memory, the OOM killer ends the process.
 

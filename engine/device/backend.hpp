@@ -183,10 +183,9 @@ class backend {
   }
 
   // Changes elements in the memory of this device. Returns false if the device cannot do that, or
-  // has no memory for the values, and then changes nothing. After a failure, the memory has its old
-  // elements, except if the code is `errc::not_restored`, or if the change is not in place. All
-  // other work on the memory must be complete. Must be called between attach() and detach().
-  // Thread-safe.
+  // has no memory for the values, and then changes nothing. If a change in place (`before` is null)
+  // fails, the memory has its old elements, unless the code is `errc::not_restored`. All other work
+  // on the memory must be complete. Must be called between attach() and detach(). Thread-safe.
   virtual result<bool> change_elements(const element_change& change) {
     (void)change;
     return false;

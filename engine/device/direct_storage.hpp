@@ -29,8 +29,8 @@ class direct_storage {
   // Reads into a slot or into a part of a slot. `file` must be the object that add_file() returned.
   // Offsets and sizes must be multiples of block_bytes (io_unit.hpp). Returns the number of bytes
   // read, or -errno. At the end of the file, this number may be smaller than the size of `into`. If
-  // GPUDirect Storage cannot read the file, sets `problem`. In this case a read through host memory
-  // may still succeed. Blocks. Thread-safe for different slots.
+  // GPUDirect Storage cannot read the file, sets `problem` and returns -EIO. In this case a read
+  // through host memory may still succeed. Blocks. Thread-safe for different slots.
   virtual std::int64_t read(void* file, std::uint64_t file_offset, std::span<std::byte> into,
                             boost::system::error_code& problem) noexcept = 0;
 };

@@ -17,15 +17,15 @@ struct element_change {
 
   std::span<std::byte> memory;  // On the device. Dense, of any alignment.
   std::uint32_t width = 1;      // Size of an element in bytes: 1, 2, 4 or 8.
-  // If not null, the bytes of this memory are copied to `memory` first. On the same device.
+  // If not null, the address of memory on the same device, which is copied to `memory` first.
   const std::byte* before = nullptr;
   // The values as byte planes: byte 0 of all values, then byte 1 of all values, and so on.
   std::span<const std::byte> planes;
-  // The position of each changed element within its tile, in ascending order. If empty, `planes`
-  // has a value for each element.
+  // The position of each changed element within its tile, in ascending order. Unused if
+  // `tile_begins` is empty.
   std::span<const std::uint16_t> positions = {};
-  // Element t is the index in `positions` of the first changed element of tile t. A further element
-  // at the end is the number of all changed elements. Empty if `positions` is empty.
+  // Entry t is the index in `positions` of the first changed element of tile t. One more entry at
+  // the end is the number of all changed elements. If empty, `planes` has a value for each element.
   std::span<const std::uint32_t> tile_begins = {};
 
   std::uint64_t elements() const noexcept { return memory.size() / width; }

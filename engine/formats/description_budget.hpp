@@ -14,9 +14,9 @@
 namespace ringload::inline v0 {
 
 // With `strictness::strict`, the limit is the size of the files plus `description_bytes_max`. With
-// `strictness::reference`, there is no limit. A parser must call take_...() before storing an item,
-// and must fail if the function returns false. The formulas for the cost of an item come from
-// measurements of the peak memory that the item needs while a file is opened.
+// `strictness::reference`, there is no limit. A parser must call take_...() for each item, and must
+// fail if the function returns false. The formulas for the cost of an item come from measurements
+// of the peak memory that the item needs while a file is opened.
 class description_budget {
  public:
   explicit description_budget(strictness strictness) noexcept : strictness_(strictness) {}

@@ -22,7 +22,7 @@ namespace ringload::inline v0 {
 // Limit for the rank: 32 dimensions of a dataset, plus the dimensions of array elements.
 inline constexpr std::size_t hdf5_rank_max = 64;
 inline constexpr std::size_t hdf5_filters_max = 32;
-// Limit for the names of datasets, including omitted datasets.
+// Limit for the links of a file, and for the names of its tensors.
 inline constexpr std::size_t hdf5_names_max = 1'000'000;
 inline constexpr std::size_t hdf5_depth_max = 64;  // Limit for the depth of nested groups.
 inline constexpr std::size_t hdf5_name_bytes_max = 4096;

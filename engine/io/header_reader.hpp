@@ -64,7 +64,7 @@ class header_reader {
   std::chrono::steady_clock::duration time_until_late(::dev_t device) const;
 
   std::atomic<std::uint32_t> thread_count_ = 0;
-  std::atomic<std::uint32_t> busy_ = 0;  // Reads that have a thread, or will need a thread.
+  std::atomic<std::uint32_t> busy_ = 0;  // Number of reads that run or wait for a thread.
   mutable std::mutex mutex_;
   // Guarded by the mutex.
   bool is_closed_ = false;

@@ -65,8 +65,8 @@ std::uint32_t piece_bytes(const io_request& request, std::uint32_t from) noexcep
       std::min<std::uint64_t>(request.bytes - from, huge_page_bytes - page_offset));
 }
 
-// Carries out the request. A call reads at most one huge page. The page may have just been
-// populated, and is then still in the CPU cache when the read fills the page.
+// Carries out the request. Each call of pread reads at most one huge page. If transfer_once() has
+// just populated the page, the page is still in the CPU cache when pread fills the page.
 int transfer_all(const io_request& request) noexcept {
   std::uint32_t position = 0;
   while (position < request.bytes) {

@@ -22,7 +22,7 @@ constexpr std::size_t head_bytes = 16;
 constexpr std::size_t device_text_max = 256;
 constexpr std::uint64_t kind_last = element_kind_count + block_kind_count - 1;
 
-// Each function pass_...() has two uses: it writes its second argument to a packer, or reads it
+// Each function pass_...() writes its second argument to a packer, or reads its second argument
 // from an unpacker.
 
 void pass_value(packer& archive, const attribute& value) { archive.text(value.encoded()); }

@@ -96,7 +96,7 @@ void keeper_server::offer(const std::string& name, offered_model new_model) {
   auto shared = std::make_shared<offered_model>(std::move(new_model));
   std::shared_ptr<const offered_model> before;  // Destroyed after the mutex is unlocked.
   const std::lock_guard lock(mutex_);
-  // An allocation may fail, so the entries exist before the first change.
+  // An allocation may fail, so both map entries are created before the first change.
   std::uint64_t& last_number = versions_[name];
   std::shared_ptr<const offered_model>& served = offered_[name];
   shared->version = {id_, ++last_number};

@@ -3,9 +3,9 @@
 
 // The server thread of a keeper. A keeper is a process that shares loaded models with other
 // processes. The thread answers one request per connection. A request for the next version is
-// answered when that version is published. After the answer with a model, the connection stays open
-// until the client closes the connection or ends. After any other answer, the server closes the
-// connection.
+// answered as soon as a version other than the client's version is served. After the answer with a
+// model, the connection stays open until the client closes the connection or ends. After any other
+// answer, the server closes the connection.
 
 #include <sys/types.h>
 

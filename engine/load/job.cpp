@@ -338,7 +338,8 @@ void job::stop(fault cause) {
 }
 
 void job::limit_wait() noexcept {
-  // The thread that opens the files of a fill may write to the destinations. A copy always does.
+  // The wait has no limit while a fill is being opened, because the opening thread may write to the
+  // destinations. The wait for a copy has no limit, because the reads use the caller's tensor.
   const bool is_begun_fill = is_fill() && progress_;
   if (stop_timer_ || finished() || (borrows_memory() && !is_begun_fill)) return;
   try {

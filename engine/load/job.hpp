@@ -67,8 +67,8 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   file_counters& per_file() const noexcept { return *counters.per_file; }
   bool stopped() const noexcept { return outcome_.stopped(); }
   const std::atomic<bool>& stop_flag() const noexcept { return outcome_.stop_flag(); }
-  // Returns a token that signals that the load has stopped. Pending requests to an object store are
-  // then cancelled.
+  // Returns a token that signals that the load has stopped. The signal cancels pending requests to
+  // an object store.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }
   // True if this job loads one group of tensors of a load with a window.
   const bool is_window_group;
@@ -84,7 +84,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Returns a text such as "model.safetensors: tensor 'wte.weight'".
   std::string tensor_in_file(std::uint32_t t) const;
 
-  // ---- All functions below: engine thread only ----
+  // ---- All functions below: engine thread only, unless stated otherwise ----
 
   // Sets the state of a fill. Must be called before begin(). If the load fails before begin(),
   // fill_state::failure() computes the error from this state.
@@ -107,9 +107,10 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   }
   std::span<const strided_map> maps() const noexcept { return plan_.maps; }
   const destinations& destination_memory() const noexcept { return destination_memory_; }
-  // memory() returns the memory of one destination, and must not be called for a fill. arenas()
-  // returns the memory of all destinations. The result of arenas() is empty for a fill, before
-  // begin(), and after the memory was released.
+  // memory() returns the memory of one destination, and must not be called for a fill. Check
+  // threads may call destination_memory() and memory() while they check a tensor. arenas() returns
+  // the memory of all destinations. The result of arenas() is empty for a fill, before begin(), and
+  // after the memory was released.
   arena& memory(std::uint32_t n) const noexcept { return storage_->memory(n); }
   std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept {
     if (!storage_) return {};
@@ -285,7 +286,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   plan plan_;
   destinations destination_memory_;
 
-  // Only the engine thread uses the members below, except in the functions above that any thread
+  // Only the engine thread uses the members below, except in the functions above that other threads
   // may call.
   std::shared_ptr<const opened_checkpoint> checkpoint_;  // Null before begin() and after the load.
   // Null before begin(), and after release_storage() or release_storage_if_stopped().

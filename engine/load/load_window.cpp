@@ -295,9 +295,9 @@ void load_window::cancel() noexcept {
   }
   if (failure_) return;
   set_failure(boost::asio::error::operation_aborted);
-  // If awaiting_ is true, the handler of a job is pending, and the handler fails all waiting
-  // operations. The job calls the handler after the last read and the last check, but after
-  // loader_options::stop_time_max at the latest.
+  // If awaiting_ is true, the handler of a job or of release_timer_ is pending, and the handler
+  // fails all waiting operations. A job calls its handler after the last read and the last check,
+  // but after loader_options::stop_time_max at the latest.
   if (!awaiting_) fail_all();
 }
 

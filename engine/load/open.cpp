@@ -201,9 +201,9 @@ plan_limits make_plan_limits(const loader_options& options, mapping_request mapp
   return bounds;
 }
 
-// Fails if a device cannot convert a tensor to load_options::dtype, or if parts of a fused tensor
-// are converted differently. If tensors of other types stay unconverted, adds a note to the
-// catalog.
+// Fails if a tensor of packed elements, or an F64 tensor on a GPU, should be converted to
+// load_options::dtype, or if parts of a fused tensor are converted differently. If tensors keep
+// their type because the type has no conversion, adds a note to the catalog.
 result<void> check_conversions(const plan_input_builder& builder,
                                const opened_checkpoint& checkpoint, ringload::catalog& chosen,
                                const device_set& devices) {

@@ -44,7 +44,7 @@ struct opened_load {
   std::string route_reason;  // Reason why a file cannot be read with O_DIRECT, or empty.
   // The following members are set only for a load with a window, which has no plan.
   std::vector<window_group> groups;
-  // The requested size of the window. For host memory, limit_window() has limited the size.
+  // Size of the window. For host memory, limit_window() has limited the requested size.
   std::uint64_t window_bytes = 0;
   std::shared_ptr<const std::vector<chosen_tensor>> chosen;
 };

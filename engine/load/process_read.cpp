@@ -68,8 +68,8 @@ bool use_direct_read(const job& load, const read_op& read) {
   return found == residency::cold || found == residency::unknown;
 }
 
-// A late read can be issued again if it is a direct read of a distant mount, by the ring. A second
-// buffered read would wait for the page that the first read has locked.
+// A late read can be issued again if the ring carries it out as a direct read of a distant mount. A
+// second buffered read would wait for the page that the first read has locked.
 bool can_repeat(const engine& e, const task& t) {
   return t.direct && e.the_ring && t.load.admission_of(t.read).finds_late_reads();
 }

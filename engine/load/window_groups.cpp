@@ -22,9 +22,10 @@ constexpr std::uint64_t groups_in_window = 16;
 constexpr std::uint64_t group_bytes_max = std::uint64_t{1} << 62;
 
 // Returns an upper bound of the memory that `tensors` tensors with a total of `bytes` bytes need. A
-// tensor has the same offset within a 4 KiB block as in the file, or is shifted, so the tensor may
-// occupy three additional blocks. A long run of adjacent tensors begins at a multiple of the slot
-// size. A single tensor begins at the start of its memory.
+// tensor has the same offset within a 4 KiB block as in the file, or is shifted by about half a
+// block, so the tensor may occupy three additional blocks. A long run of adjacent tensors begins at
+// a multiple of the slot size, and may need padding of up to one slot. A single tensor needs no
+// such padding, because the tensor begins at the start of its memory.
 std::uint64_t arena_bytes_of(std::uint64_t bytes, std::uint32_t tensors, std::uint64_t page_bytes,
                              std::uint64_t slot_bytes) {
   const std::uint64_t block_sum = bytes + std::uint64_t{tensors} * 3 * block_bytes;

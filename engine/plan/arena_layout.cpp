@@ -25,8 +25,8 @@ result<arena_layout::position> arena_layout::reserve(std::uint32_t destination, 
   const std::uint64_t begin = padded ? round_down(*padded, alignment) : 0;
   const auto end = padded ? checked_add(begin, bytes) : std::nullopt;
   const auto sum = end ? checked_add(bytes_, *end - arena.bytes) : std::nullopt;
-  // The limit is one block below the maximum, so that finish() can round sizes up without an
-  // overflow check.
+  // The limit is block_bytes (4 KiB) below the maximum, so that finish() can round sizes up without
+  // an overflow check.
   if (!sum || *sum > ~std::uint64_t{0} - block_bytes) {
     return fault{errc::size_overflow, "", "the total size of the tensors does not fit in 64 bits"};
   }

@@ -39,8 +39,8 @@ void join_outputs(plan& new_plan) {
   }
 }
 
-// Orders the reads of all chains. A chain consists of the reads of a stream that has several reads,
-// because these reads must be taken in stream order. Up to `streams_at_once` chains take turns.
+// Orders the reads of all chains. A chain consists of the reads of a stream that has several reads.
+// The reads of a chain must be taken in stream order. Up to `streams_at_once` chains take turns.
 // When one of these chains ends, the next chain begins.
 std::vector<std::uint32_t> interleave_chains(std::span<const stream_op> streams,
                                              std::size_t streams_at_once) {
@@ -65,7 +65,7 @@ std::vector<std::uint32_t> interleave_chains(std::span<const stream_op> streams,
 // Orders the reads outside of chains by file offset. Therefore the staged reads at both ends of a
 // tensor are next to its unstaged reads, and tensors complete one after another. Two reads can
 // begin at the same offset, because offsets are rounded down. Then the shorter read is first,
-// because the bytes that are requested from it have lower offsets.
+// because its wanted bytes have lower offsets.
 std::vector<std::uint32_t> by_file_offset(const plan& new_plan, const std::vector<bool>& in_chain) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t r = 0; r < new_plan.reads.size(); ++r) {

@@ -198,7 +198,8 @@ result<void> planner::find_unstaged(std::uint32_t first, std::uint32_t last,
     const bool can_be_unstaged =
         rules_for(item.destination).unstaged || input_.mapping != mapping_request::none;
     if (item.replica_of != no_index) {
-      // If a replica cannot be read directly, the original and its replicas are copied from a slot.
+      // If reads cannot write directly to the arena of a replica, the original and its replicas are
+      // copied from a slot.
       if (!can_be_unstaged) items_[item.replica_of].unstaged = false;
       continue;
     }

@@ -32,7 +32,7 @@ inline const placement_rules& rules_of(std::uint32_t destination, const plan_inp
 }
 
 struct plan_limits {
-  std::uint64_t slot_bytes;  // A power of two, at least two blocks.
+  std::uint64_t slot_bytes;  // A power of two, at least 2 * block_bytes.
   std::uint64_t arena_bytes_max = ~std::uint64_t{0};
   const char* arena_bytes_max_name = "arena_bytes_max";  // For error texts.
   // Required alignment of the destination address of an unstaged read into an arena block or caller

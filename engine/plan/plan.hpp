@@ -11,11 +11,12 @@
 // An unstaged read writes to its destination directly. The destination is an arena or caller
 // memory. In an arena, the tensor has the same offset within a 4 KiB block as in the file. If the
 // elements would be misaligned at that offset, the tensor is shifted (see shift_of() in
-// make_plan.cpp). Caller memory must have an address that allows direct reads. All other bytes are
-// staged: the load reads the bytes into a slot, and copies the bytes from the slot. A tensor is
-// also staged if the tensor is converted, or if its elements are not contiguous, because the copies
-// convert and reorder elements. Bytes for several arenas are staged, or are read into one arena and
-// copied from this arena to the other arenas.
+// make_plan.cpp). In a block of an arena, and in caller memory, the destination must be aligned to
+// plan_limits::direct_alignment. All other bytes are staged: the load reads the bytes into a slot
+// (an I/O buffer), and copies the bytes from the slot. A tensor is also staged if the tensor is
+// converted, or if its elements are not contiguous, because the copies convert and reorder
+// elements. Bytes for several arenas are staged, or are read into one arena and copied from this
+// arena to the other arenas.
 //
 // An arena is an allocation for tensors. Caller memory is memory that exists before the load. A
 // block of an arena is memory that several tensors share. Tensors that load the same stored bytes
@@ -29,12 +30,12 @@
 // arena too. A plan may still have reads of mapped tensors. The only purpose of these reads is to
 // make the pages present.
 //
-// A compressed stream is decoded from its first byte to its last, so its reads are taken in file
-// order. If a read completes early, the read keeps its slot until the previous read is decoded. A
-// stream that fits in one read may share that read with other bytes. A longer stream is a chain:
-// its reads contain no other bytes. A read of a chain waits only for earlier reads of the same
-// chain, which were taken before. Therefore every taken read is eventually decoded, with any number
-// of slots and any order of chains.
+// Workers take (start) the reads. A compressed stream is decoded from its first byte to its last,
+// so its reads are taken in file order. If a read completes early, the read keeps its slot until
+// the previous read is decoded. A stream that fits in one read may share that read with other
+// bytes. A longer stream is a chain: its reads contain no other bytes. A read of a chain waits only
+// for earlier reads of the same chain, which were taken before. Therefore every taken read is
+// eventually decoded, with any number of slots and any order of chains.
 
 #include <cstddef>
 #include <cstdint>
@@ -123,8 +124,9 @@ struct stream_op {
   bool is_chain() const noexcept { return reads_end - reads_begin > 1; }
 };
 
-// Elements that have no stored bytes: all elements have the same value. The load writes these
-// elements before the first read is taken.
+// Writes one value to elements of a tensor. If some elements of a tensor have no stored bytes, its
+// fill_ops cover all wanted elements. The load carries out all fill_ops before the first read is
+// taken. Therefore the bytes of the reads replace the value of the stored elements.
 struct fill_op {
   std::uint64_t destination_offset;
   std::uint32_t destination;

@@ -46,8 +46,8 @@ struct stored_box {
 struct tensor_form {
   static constexpr std::uint32_t no_block = ~std::uint32_t{0};
 
-  // The stored shape. Used only with pieces, a box, strides or a byte swap. If quantised blocks are
-  // converted, one dimension counts blocks instead of elements.
+  // The stored shape. Used only with pieces, a box, strides or a byte swap. If `element_bits` is
+  // the size of a quantised block, the last dimension counts blocks instead of elements.
   std::span<const std::uint64_t> shape;
   // Number of bits of an element or of a quantised block. If an element has 4 or 6 bits, each
   // contiguous run of wanted elements must begin and end on a whole byte.

@@ -14,7 +14,7 @@ namespace ringload::inline v0 {
 
 // Splits items in caller memory and in blocks of arenas, so that an unstaged read can fetch their
 // whole 4 KiB blocks. Then sorts all items by file offset, and links duplicates. If an item is in a
-// block of an arena, the caller must have added the offset of the block to its destination_offset.
+// block of an arena, the item's destination_offset must already include the offset of the block.
 void sort_and_merge(std::vector<stored_item>& items, const plan_input& input,
                     std::span<const placement_rules> rules, const plan_limits& limits);
 

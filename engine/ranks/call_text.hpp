@@ -15,8 +15,8 @@ namespace ringload::inline v0::detail {
 bool may_split(const group_options& options) noexcept;
 
 // Returns a text that describes the opened checkpoint and the options. The texts of two ranks are
-// equal if the catalogs list the same tensors, and if dtypes, `reading` and may_split() are equal.
-// The paths of the files may differ.
+// equal if the catalogs list the same tensors, and if the dtypes in memory, `reading` and
+// may_split() are equal. The paths of the files may differ.
 std::string load_identity_text(const catalog& contents, const group_options& options);
 
 // Returns a call as text, for example "shard('wte.weight', 0)".

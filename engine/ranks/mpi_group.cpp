@@ -46,10 +46,10 @@ constexpr int failure_tag = 2;
 // A piece of this size stays in the processor's cache during the copy.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 constexpr std::size_t pieces_max = 2;  // Pieces of a broadcast in flight.
-// In a ring between machines, a piece and its header must fit the largest message whose bytes MPI
-// sends before the receiver answers. Over TCP, Open MPI's limit is 64 KiB. The answer to a larger
-// message waits behind the bytes that the receiver sends, and meanwhile the sender's link is idle
-// (bench/results/2026-11-27-ranks.md).
+// In a ring between machines, MPI must send the bytes of a piece before the receiver answers.
+// Therefore a piece and its header must not exceed a limit of MPI. Over TCP, Open MPI's limit is
+// 64 KiB. The answer to a larger message waits behind the bytes that the receiver sends, and
+// meanwhile the sender's link is idle (bench/results/2026-11-27-ranks.md).
 constexpr std::size_t ring_piece_bytes = (std::size_t{1} << 16) - 1024;
 constexpr std::size_t ring_pieces_max = 16;  // Pieces in flight, in each direction.
 constexpr std::size_t buffer_bytes = std::size_t{1} << 21;
@@ -190,9 +190,10 @@ class mpi_ranks final : public group {
   void interrupt() noexcept override { interrupted_ = true; }
 
  private:
-  // Sends the own pieces to the next rank, and forwards each other piece after its arrival, while
-  // later pieces arrive. MPI_Issend completes only after the next rank has called MPI_Irecv for the
-  // piece, so at most `ring_pieces_max` pieces wait in the next rank without MPI_Irecv.
+  // Sends the pieces of this rank to the next rank, and forwards each other piece after its
+  // arrival, while later pieces arrive. MPI_Issend completes only after the next rank has called
+  // MPI_Irecv for the piece, so at most `ring_pieces_max` pieces wait in the next rank without
+  // MPI_Irecv.
   void send_around_ring(std::span<const gathered_part> parts) {
     const ring_pieces ring = ring_pieces_of(parts, rank(), size(), ring_piece_bytes);
     const int previous = (rank_ + size_ - 1) % size_;
@@ -200,7 +201,7 @@ class mpi_ranks final : public group {
     // The first half of the requests receives, and the second half sends.
     std::array<MPI_Request, 2 * ring_pieces_max> requests;
     requests.fill(MPI_REQUEST_NULL);
-    std::size_t started = ring.receive_begin;   // The next piece to be received.
+    std::size_t started = ring.receive_begin;   // The first piece without MPI_Irecv.
     std::size_t received = ring.receive_begin;  // The first piece that has not arrived.
     std::size_t sent = 0;
     while (received < ring.pieces.size() || sent < ring.send_end) {

@@ -36,8 +36,8 @@ class redistribution {
  public:
   // `read_pieces` contains the pieces that this rank has read. The name of a piece in this model is
   // the name of its tensor. `pieces` lists the pieces of all ranks and must be sorted by tensor.
-  // `memory` is the backend of the device that the pieces are on. The messages of `ranks` must be
-  // in this memory.
+  // `memory` is the backend of the device that the pieces are on. The messages of `rank_group`
+  // must be in this memory.
   redistribution(group& rank_group, backend& memory, std::vector<read_piece> pieces,
                  model read_pieces)
       : group_(rank_group),

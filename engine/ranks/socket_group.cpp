@@ -22,7 +22,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// In a ring, each rank delays the bytes by the time of one piece.
+// The pieces of a ring are small, because each rank delays the bytes by the time of one piece.
 constexpr std::size_t ring_piece_bytes = std::size_t{1} << 17;
 
 constexpr std::size_t event_head_bytes = offsetof(rank_event, text);

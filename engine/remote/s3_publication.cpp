@@ -51,7 +51,7 @@ void s3_target::drain(const std::function<void()>& work) {
 
 void s3_target::publish() {
   drain([this] { upload_last(); });
-  // A stop request has no effect from here on, because the server may replace the object. The
+  // A stop request has no effect from here on, because the next request may replace the object. The
   // second drain() waits until the thread has handled an earlier stop request.
   on_stop_.reset();
   drain([] {});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The writes of an object are copied into parts. A part is uploaded when it is complete. One thread
-// of the target copies, hashes and starts the uploads, and owns the state. The number of buffered
-// parts is bounded: a write waits until an upload has ended and its buffer is free.
+// of the target copies the bytes, hashes the parts and starts the uploads. The number of buffered
+// parts is limited: a write waits until an upload has ended and its buffer is free.
 
 #include "remote/s3_target.hpp"
 

@@ -63,7 +63,7 @@ class s3_target final : public byte_target {
   void fail(const fault& failure);
   void end_if_drained();
 
-  // ---- Only when no upload is in flight, in the thread of the caller ----
+  // ---- Only in the thread of the caller, and, except drain() itself, only after drain() ----
 
   // Runs `work` in the thread of the target, and waits until no upload is in flight.
   void drain(const std::function<void()>& work);

@@ -9,7 +9,7 @@ namespace ringload::inline v0 {
 
 std::optional<block_type> blocks_of(const tensor_info& t) {
   const auto type = block_type_named(t.type);
-  // The blocks of a tensor are stored unchanged, or compressed as one stream.
+  // Blocks can be dequantised only if they are stored unchanged, or compressed as one stream.
   const bool in_order = t.encoding.empty() || t.encoding == "zstd";
   const bool as_bytes = t.dtype == dtype::u8 && t.shape.size() == 1 && in_order;
   if (!type || !as_bytes || t.original_shape.empty()) return std::nullopt;

@@ -309,8 +309,8 @@ void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
   to.form.pieces = to.pieces;
 }
 
-// A fused tensor is one dense row-major part of an arena. Each box of the fused tensor uses the
-// strides of the fused tensor. In a fill, each box uses the strides of the caller's memory instead.
+// A fused tensor is one dense row-major arena block. Each box of the fused tensor uses the strides
+// of the fused tensor. In a fill, each box uses the strides of the caller's memory instead.
 void plan_input_builder::add_fused(const chosen_tensor& chosen) {
   std::uint64_t before = 0;
   for (const box& source_box : chosen.boxes) {

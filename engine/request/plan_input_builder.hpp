@@ -130,7 +130,7 @@ class plan_input_builder {
   std::deque<form_memory> forms_;  // A deque, because the addresses must not change.
   std::vector<wanted_stream> wanted_streams_;
   std::vector<stream> streams_;
-  // The key of a stream. Several tensors share a stream if their keys are equal.
+  // The key of a stream. Stored pieces with equal keys share one stream.
   struct stream_key {
     std::uint32_t file;
     std::uint64_t offset;

@@ -8,8 +8,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Returns true if `glob` matches the name of the object, or "name/", as a glob for the names of its
-// parts does ("name/*").
+// Returns true if `glob` matches the name of the object. Also returns true if `glob` matches
+// "name/", so that a glob for the parts of the object ("name/*") selects the object.
 bool matches_object(const std::string& glob, const std::string& name) {
   return matches(glob, name) || matches(glob, name + "/");
 }

@@ -98,8 +98,8 @@ class admission_guard {
   // Must not be called before acquire() has returned.
   const read_pace::started_read& started() const noexcept { return *started_; }
 
-  // Sets the read whose time is measured. If the read was issued again, that is the fastest of the
-  // reads.
+  // Sets the read whose time is measured. If the read was issued again, `fastest` must be the
+  // fastest of the issued reads.
   void set_measured(const read_pace::started_read& fastest) noexcept {
     started_ = fastest;
     started_->bytes = bytes_;

@@ -20,8 +20,8 @@
 namespace ringload::inline v0::detail {
 
 struct drive {
-  // `slots_max` must be 0 if the latency of the drive is small. More bytes in flight would then
-  // only make reads wait.
+  // `slots_max` must be 0 for a drive with a small latency, because more bytes in flight would only
+  // make the reads of this drive wait.
   drive(boost::asio::io_context& loop, const loader_options& options, std::uint32_t slots_max,
         std::uint64_t i)
       : id(i), admission(loop, options, slots_max) {}

@@ -82,8 +82,8 @@ class engine : public std::enable_shared_from_this<engine> {
   // ---- Set before make() returns, constant afterwards ----
 
   const loader_options options;
-  // Maximum number of workers that own a slot, and of slots without the spare slots. At least
-  // loader_options::slots.
+  // Maximum number of workers that own a slot, and of slots. The spare slots are not included. At
+  // least loader_options::slots.
   const std::uint32_t slots_max;
   // Number of additional slots for second reads.
   const std::uint32_t spare_slots;

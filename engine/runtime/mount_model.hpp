@@ -38,7 +38,8 @@ class mount_model {
 
   // The largest read so far. Reads of less than half of this size are not sampled.
   std::uint64_t largest_ = 0;
-  double shortest_ = 0;  // The shortest time of a sampled read in seconds. 0 without a sample.
+  // The shortest time in seconds of a read of at least half of this size. 0 before any read.
+  double shortest_ = 0;
 
   // The current turnover. The turnover after a raise is skipped, because its reads started with the
   // former limit.

@@ -38,10 +38,11 @@ void read_pace::completed(const started_read& read, clock::time_point now) noexc
   measure(read.bytes, seconds_of(now - previous));
 }
 
-// Each read has two limits: one with steady_lateness, and a later one with usual_lateness. If a
-// read ends after the later limit, the read had stalled, and a second read is useful. If a read
-// ends between the limits, steady_lateness would issue a needless second read. A second read was
-// also needless if the first read was faster.
+// Compares the end of a read with two results of late_by_quiet(): an earlier time for
+// steady_lateness, and a later time for usual_lateness. If a read ends after the later time, the
+// read had stalled, and a second read is useful. If a read ends between the two times,
+// steady_lateness would cause a needless second read. A second read was also needless if the first
+// read was faster.
 void read_pace::count_steadiness(const started_read& read, clock::time_point now) noexcept {
   if (seconds_per_byte_ == 0) return;
   const bool would_be_needless =

@@ -25,7 +25,8 @@ class read_pace {
     clock::time_point started_at = {};
     std::uint64_t completed_before = 0;  // Bytes that had been read when the read started.
     bool is_repeated = false;            // True for a second or third read of the same bytes.
-    bool was_repeated = false;           // True if it was faster than a second read of its bytes.
+    // True if this read was faster than a second read of the same bytes.
+    bool was_repeated = false;
   };
 
   // Describes a read that starts now.
@@ -43,14 +44,14 @@ class read_pace {
   //   - The first limit begins at the start of the read. It allows for the latency, for all bytes
   //     that were in flight at the start, and for the read itself.
   //   - The second limit begins at the last completion of a read that had not stalled. It allows
-  //     for the bytes that are still ahead of the read, and for the read itself. This finds a
-  //     stalled read at the end of a load, when few reads are left. A load ends with its last read,
-  //     so the limit is shorter on a steady mount.
+  //     for the bytes that are still ahead of the read, and for the read itself. This limit finds a
+  //     stalled read at the end of a load, when few reads are left. The limit is shorter on a
+  //     steady mount, because a stalled last read delays the end of the load.
   std::optional<clock::time_point> late_at(const started_read& read) const noexcept;
 
-  // Returns the time at which late_at() must be asked again. A completion can make late_at()
-  // earlier than it is now, because fewer bytes are ahead of the read. If completions are in order
-  // and the mount remains as it is, the read is not late before the returned time.
+  // Returns the time at which late_at() must be called again. After a completion, late_at() can
+  // return an earlier time, because fewer bytes are ahead of the read. If completions are in order
+  // and the mount remains as it is, the read is not late before the time that check_at() returns.
   std::optional<clock::time_point> check_at(const started_read& read,
                                             clock::time_point now) const noexcept;
 
@@ -77,11 +78,11 @@ class read_pace {
   }
   clock::time_point late_by_quiet(const started_read& read, const lateness& allowed) const noexcept;
 
-  // A mount is steady if at most one of so many reads was issued again needlessly, or would have
-  // been with steady_lateness.
+  // A mount is steady if at most one in this number of reads was issued again needlessly, or would
+  // have been issued again needlessly with steady_lateness.
   static constexpr std::uint32_t reads_per_needless_read = 20;
   static constexpr std::uint32_t counted_min = 32;
-  static constexpr std::uint32_t counted_max = 256;  // Then both counts are halved.
+  static constexpr std::uint32_t counted_max = 256;  // At this value, both counts are halved.
   std::uint32_t counted_ = 0;
   std::uint32_t needless_ = 0;
 
@@ -93,10 +94,10 @@ class read_pace {
   std::uint64_t completed_bytes_ = 0;
   double seconds_per_byte_ = 0;  // 0 before the first measurement.
   std::optional<clock::time_point> last_completed_;
-  // The last completion of a read that no later read had overtaken, and the start of this read.
-  // The end of a read that had stalled does not bring the mount closer to the other reads. The end
-  // of a repeated read does, but does not change newest_start_, because reads that started before
-  // the repeated read need not have stalled.
+  // The time of the last completion in order, and the start of the completed read. A completion is
+  // in order if no read that started later has completed before. A read that had stalled completes
+  // out of order, and its end shows no progress of the other reads. A repeated read changes only
+  // last_in_order_, because reads that started before the repeated read need not have stalled.
   clock::time_point last_in_order_ = {};
   clock::time_point newest_start_ = {};
 

@@ -45,9 +45,9 @@ class read_race : public std::enable_shared_from_this<read_race> {
   void start() { start_attempt(read_.slot); }
 
  private:
-  // A second read can stall too. At the end of a load, which may wait for several stalled reads,
-  // that is likely enough to matter. The third read is the last, so that the requests to a mount
-  // that has become slow are at most three times as many.
+  // A second read can stall too. This is likely enough to matter at the end of a load, when the
+  // load may wait for several stalled reads. The third read is the last, so that a mount that has
+  // become slow receives at most three times as many requests.
   static constexpr std::size_t attempts_max = 3;
 
   struct attempt : io_queue::operation {

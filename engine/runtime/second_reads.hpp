@@ -40,8 +40,8 @@ struct raced_read {
   // and `registered_buffer` are ignored.
   io_request request;
   std::uint32_t slot = 0;
-  // The admission control of the guard must find late reads. The race sets the read whose time is
-  // measured.
+  // The admission control of this guard must find late reads. second_reads::read() passes the
+  // fastest of the issued reads to set_measured().
   admission_guard* admitted = nullptr;
   // Keeps the file open until all issued reads have ended.
   std::shared_ptr<const void> file_owner;

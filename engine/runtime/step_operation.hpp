@@ -46,7 +46,8 @@ struct operation_step final : step_thread::step {
       });
     }
     end_operation(waiting, std::move(outcome));
-    // The thread ends after this step. The step_thread is destroyed here, by the thread itself.
+    // The thread ends after this step. The step_thread is destroyed here by the thread itself,
+    // unless run_step_operation() has not returned yet and still owns the step_thread.
     const auto last = std::move(self);
   }
 

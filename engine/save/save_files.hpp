@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The files of one save. The files have no names or temporary names until publish() gives the files
-// their final names. A checkpoint folder is published as a whole. All functions block on the file
-// system. The target may also be one object of a store.
+// The files of one save. Until publish() gives the files their final names, the files are unnamed
+// or have temporary names. A checkpoint folder is published as a whole. All functions block on the
+// file system. The target may also be one object of a store.
 
 #include <cstdint>
 #include <filesystem>

@@ -65,9 +65,9 @@ class save_job final : public work,
   void await(std::unique_ptr<operation<save_result>> waiting);
 
   // Stops the save: no further write is started. Writes in flight still complete. Only the first
-  // cause is stored. After release_files(), only a failed publication stops the save. From
-  // then on, a cancellation no longer stops a save into files. A cancellation stops a save into an
-  // object store until the store begins to replace the object.
+  // cause is stored. After release_files(), only a failed publication stops the save. A
+  // cancellation then has no effect on a save into files. In an object store, a cancellation makes
+  // the publication fail, unless the store has begun to replace the object.
   void stop(fault cause);
   void request_stop(fault cause) noexcept;
   void stop_at_close() override;

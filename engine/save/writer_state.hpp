@@ -170,8 +170,8 @@ void writer_state::attempt_step(Work&& work) {
   may_damage_file_ = archive_ == nullptr && append_ == nullptr;
   auto outcome = work();
   if (outcome) return;
-  // This assignment needs no memory. The next assignment copies texts, for which memory may lack.
-  // Later steps must fail in this case too.
+  // This assignment needs no memory. The assignment to refusal_ copies texts, and throws if memory
+  // is exhausted. Later steps must fail even then.
   if (may_damage_file_) failure_ = fault{outcome.error().code, {}};
   refusal_ = outcome.error();
   if (!may_damage_file_) return;

@@ -27,6 +27,7 @@ class allocation_sink;
 ///   - `new`, `delete`: small allocations in host memory
 ///   - `pin`, `unpin`: a slot
 ///   - `cudaMalloc`, `cudaFree`: GPU memory
+///   - `cuMemCreate`, `cuMemRelease`: GPU memory of `shared_cuda_device()`
 ///
 /// The column `stack` contains the stack frames of the calling thread, innermost first, separated
 /// by semicolons. If the C library cannot provide the frames, the column is empty. Memory in the

@@ -25,13 +25,14 @@ class atomic_entry;
 /// target path.
 ///
 /// Before publication, a folder has a temporary name such as ".ringload-<process>-<n>", in the
-/// parent folder of the target. A file has a temporary name only if the file system does not
-/// support unnamed files (O_TMPFILE).
+/// parent folder of the target. A file has a temporary name only during publish(), or if the system
+/// does not support unnamed files (O_TMPFILE).
 class RINGLOAD_EXPORT atomic_file {
  public:
   /// Creates an empty file or folder, according to `kind`. If `target` exists and `may_replace` is
-  /// false, fails with `EEXIST`. A file can replace only a regular file. A folder can replace only
-  /// a folder that contains nothing except the files of a checkpoint.
+  /// false, fails with `EEXIST`. A file can replace only a regular file, or a symlink to a regular
+  /// file. A folder can replace only a folder that contains nothing except the files of a
+  /// checkpoint.
   atomic_file(std::string_view target, entry_kind kind, bool may_replace);
   /// Creates an empty file or folder whose target is a `std::filesystem::path`.
   template <detail::path_object Path>

@@ -281,7 +281,7 @@ typedef struct ringload_stats {
   uint64_t pinned_bytes_peak;  // The total size of all allocated slots.
   double seconds;              // The time from the start of the load to its end, or to the present.
   double seconds_to_first_tensor;  // The time until the first tensor was loaded.
-  double seconds_opening;          // The time until the catalog was read.
+  double seconds_opening;          // The time until the reads were planned.
   ringload_engine engine;          // RINGLOAD_ENGINE_RING or RINGLOAD_ENGINE_THREADS.
   uint64_t bytes_gpu_direct;       // Bytes of `bytes_direct` that were read by GPUDirect Storage.
   uint64_t header_bytes;           // Bytes that were read to find the tensors, of all files.
@@ -395,9 +395,9 @@ typedef struct ringload_open_options {
 } ringload_open_options;
 
 /// Opens a checkpoint and reads its catalog. Any number of loads can use the opened checkpoint. If
-/// `count` is 1, the source is a file, a folder, an index, or `owner/model[@revision]` in the local
-/// Hugging Face cache. If `count` is larger, the sources are files that together form one
-/// checkpoint. `options` may be null.
+/// `count` is 1, the source is a file, a folder, an index, `owner/model[@revision]` in the local
+/// Hugging Face cache, or a name in the store of an extension. If `count` is larger, the sources
+/// are files that together form one checkpoint. `options` may be null.
 RINGLOAD_C_EXPORT ringload_status ringload_open_begin(ringload_loader* loader,
                                                       const char* const* sources, size_t count,
                                                       const ringload_open_options* options,

@@ -13,7 +13,7 @@ extern "C" {
 
 /// Returns an extension for ringload_loader_create_with(). libhdf5 runs in a separate process for
 /// each file. `program` is the path of `ringload-hdf5-parse`, which is installed with the component
-/// `hdf5`. If `program` is null, libhdf5 runs in this process: use this for trusted files only.
+/// `hdf5`. If `program` is null, libhdf5 runs in this process. Then open trusted files only.
 /// Returns RINGLOAD_UNSUPPORTED if ringload was built without libhdf5. See `ringload/hdf5.hpp`.
 RINGLOAD_C_EXPORT ringload_status ringload_hdf5_extension(const char* program,
                                                           ringload_extension** result);

@@ -23,7 +23,7 @@ typedef enum ringload_digest RINGLOAD_OF_INT {
 } ringload_digest;
 
 /// An implementation of SHA-256 by the caller, from any cryptographic library. Several threads of
-/// ringload call the functions at the same time. Each thread uses its own state.
+/// ringload call the functions at the same time, but only one thread at a time uses a state.
 struct ringload_sha256 {
   size_t struct_bytes;
   /// Returns a new state. If `begin` returns null, the operation fails with RINGLOAD_NO_MEMORY.

@@ -73,19 +73,19 @@ RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t offset,
 
 /// Registers the host memory of a model with the CUDA driver, so that GPUs copy from this memory
 /// without the CPU. Use this function for a model that is copied to a GPU several times.
-/// `loader::copy_async` copies from the registered memory. `attach()` for a GPU also copies from
-/// the registered memory, if this process holds the model. The call takes 30 to 100 ms for each
-/// GiB. A second call for the same memory has no effect. `device` is the index of the GPU whose
-/// driver context is used.
+/// `loader::copy_async` copies from the registered memory. A call of `attach()` that copies a
+/// published model to a GPU also uses the registered memory, if this process has registered the
+/// memory of this model. The call of pin() takes 30 to 100 ms for each GiB. A second call for the
+/// same memory has no effect. `device` is the index of the GPU whose driver context is used.
 ///
 /// Returns the number of registered bytes of the model, including bytes that were already
 /// registered. Allocations of less than 64 KiB and mapped files are not registered. Tensors in
 /// unregistered memory can still be copied.
 ///
 /// The memory stays registered until the memory is unmapped. With `loader_options::cached_bytes`,
-/// the memory also stays registered in the free list. Registered memory cannot be sealed. Therefore
-/// publish a model in memory of `shared_host()` before this call. Thread-safe. Throws
-/// `ringload::error`.
+/// the memory also stays registered in the free list. A keeper cannot publish registered memory,
+/// because registered memory cannot be sealed against writes. Therefore publish a model in memory
+/// of `shared_host()` before this call. Thread-safe. Throws `ringload::error`.
 RINGLOAD_EXPORT std::uint64_t pin(const model& host_model, int device = 0);
 
 /// Declares that no present or later work on the device uses the allocation of the tensor `used`.

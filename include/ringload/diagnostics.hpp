@@ -79,7 +79,7 @@ diagnostics* get_associated_diagnostics(const T& t) noexcept {
 template <class T>
 class diagnostics_binder {
  public:
-  /// Required by `associated_diagnostics`: only a handler with this type has diagnostics.
+  /// Required by `associated_diagnostics`, which recognises this class by this member type.
   using diagnostics_type = diagnostics*;
   /// The inner token or handler.
   using target_type = T;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Exports a symbol from the shared library libringload. All other symbols are hidden. The macro has
-// the same value in the library and in programs, and for static and shared libraries. Therefore
+// Exports a symbol from a shared library of ringload. All other symbols are hidden. The macro has
+// the same value in the libraries and in programs, and for static and shared libraries. Therefore
 // programs need not define a macro before they include a header.
 
 #define RINGLOAD_EXPORT __attribute__((visibility("default")))

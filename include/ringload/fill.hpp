@@ -100,7 +100,7 @@ struct fill_options {
   /// becomes the integer 0.
   ///
   /// f8_e4m3fn has no infinity. In a conversion to f8_e4m3fn, infinity and numbers that are too
-  /// large become 448. PyTorch 2.12 produces NaN instead.
+  /// large become 448. Older versions of PyTorch, such as 2.12, produce NaN instead.
   ///
   /// A GPU destination supports only conversions from f32, f16, bf16, f8_e4m3fn and f8_e5m2 to f32,
   /// f16 and bf16. A fill does not dequantise: the destination of a tensor of quantised blocks must

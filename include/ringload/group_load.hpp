@@ -33,9 +33,10 @@ namespace ringload::inline v0 {
 /// How the ranks of a group divide the reads of a checkpoint.
 enum class group_reading : std::uint8_t {
   /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once, and
-  /// sent to the other ranks by the group. A compressed or quantised tensor is read as a whole by
-  /// one rank. If digests in the files are verified, each tensor is read as a whole by one rank.
-  /// Use this value if all ranks share a drive, or if all ranks need all tensors.
+  /// sent to the other ranks by the group. An encoded tensor (`tensor_info::encoding`) or a
+  /// quantised tensor is read as a whole by one rank. If digests in the files are verified, each
+  /// tensor is read as a whole by one rank. Use this value if all ranks share a drive, or if all
+  /// ranks need all tensors.
   divided,
   /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
   /// bytes. Use this value if each rank needs mainly its own shards, or if each rank has its own
@@ -89,12 +90,12 @@ RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, gr
 
 /// A load by a group of ranks, as seen by one rank. The object is a handle and is cheap to copy.
 /// The tensors are in the memory of the loader's device. Each tensor has its own allocation, except
-/// that all tensors of a model_async() share one allocation.
+/// that all tensors of a model_async() share one allocation. `load_options::allocation` has an
+/// effect only on a model_async() with `group_reading::own`.
 ///
 /// With `group_reading::divided`, a rank keeps its part of the checkpoint in memory until the last
 /// handle of the load is released. The part is needed because a later call can request any tensor
 /// again. With `group_reading::own`, a rank holds only the tensors that the program holds.
-/// `load_options::allocation` has no effect on the tensors of a group_load.
 ///
 /// All ranks must make the same calls in the same order. A rank must also make a call whose result
 /// is empty on this rank. A call may be started before earlier calls complete. The calls run in the
@@ -207,7 +208,8 @@ class RINGLOAD_EXPORT group_load {
 /// have read their parts. With `group_reading::own`, completes when all ranks have opened the
 /// checkpoint. Each rank opens the checkpoint in its own file system, and the paths may differ.
 /// Fails with `errc::mismatched_call` if the checkpoints have different tensors, or if the ranks
-/// request different dtypes or pass different values of `reading`.
+/// request different dtypes or pass different values of `reading`. Also fails with this error if
+/// only some of the ranks verify digests in the files.
 ///
 /// With `group_reading::divided`, the loader's device must be equal to `group::memory()`. For a
 /// GPU, create the group with `nccl_group()`. If the devices differ, the load fails with

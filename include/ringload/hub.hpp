@@ -5,9 +5,9 @@
 // hf://owner/model[@revision], to the addresses of model pages, and to names `owner/model` that are
 // not in the local cache.
 //
-// The hub resolves the revision to a commit. If the local cache has the files of this commit, the
-// files are loaded from the cache. If the hub cannot be reached, the revision in the cache is
-// loaded.
+// The hub resolves the revision to a commit. If the local cache has all needed files of this
+// commit, the files are loaded from the cache. If the hub cannot be reached, the revision in the
+// cache is loaded.
 //
 // Downloaded bytes are hashed. If a load downloads a whole file, the digest of the file is compared
 // with the digest of the hub. If the digests differ, the load fails with errc::wrong_digest. A load
@@ -16,9 +16,10 @@
 //
 // - The file is loaded only in part.
 // - The file is in the cache.
-// - The option is `hub_cache::fill`, and the file cannot be written to the cache.
+// - The hub does not report a digest of the file.
+// - The option is `hub_cache::fill`, and a write to the cache fails.
 //
-// Without `hub_cache::fill`, the digest is also not compared in these cases:
+// If the file is not written to the cache, the digest is also not compared in these cases:
 //
 // - Two loads of one checkpoint download the file at the same time.
 // - The load skips more than 128 MiB of the file and reads these bytes later.
@@ -27,6 +28,7 @@
 //   earlier bytes of the same file are missing.
 //
 // `load_stats::files_unverified` is the number of downloaded files whose digest was not compared.
+// Files without a digest of the hub do not count.
 
 #include <cstdint>
 #include <functional>
@@ -40,9 +42,12 @@ enum class hub_cache : std::uint8_t {
   /// The cache is neither read nor written. However, a name `owner/model` is still loaded from the
   /// cache if the cache has the model.
   off,
-  /// Files that are in the cache are not downloaded. Downloaded files are not added to the cache.
+  /// If the cache has all files that a load needs, no file is downloaded. Otherwise all these files
+  /// are downloaded. Downloaded files are not added to the cache.
   read,
-  fill,  // Like `read`, but downloaded bytes are also written to the cache.
+  /// Files and parts of files that are in the cache are not downloaded again. Downloaded bytes are
+  /// written to the cache.
+  fill,
 };
 
 /// The result of writing one file to the cache.

@@ -50,15 +50,15 @@ class RINGLOAD_EXPORT load_handle {
   load_handle& operator=(load_handle&& source) noexcept;
   ~load_handle();
 
-  /// Returns statistics of the load. The call is cheap, because the function only reads atomic
-  /// variables and copies a few short strings.
+  /// Returns statistics of the load. The call is cheap, because the function only reads counters
+  /// and copies a few short strings.
   load_stats progress() const;
   /// Returns statistics of each file, in the order of `catalog().files`. Allocates memory for the
   /// list.
   std::vector<file_stats> progress_of_files() const;
 
   /// Cancels the load and returns at once. Afterwards, no new read is started. Pending operations
-  /// complete when no read is in flight.
+  /// complete when no read is in flight, or after `loader_options::stop_time_max`.
   void cancel() noexcept;
 
   /// Returns the catalog of the selected tensors. The reference is valid as long as this object
@@ -100,10 +100,10 @@ RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
 /// thread-safe, except for moving and destroying the object.
 ///
 /// If the load fails, pending operations complete with the error of the load. If the load is
-/// cancelled, pending operations complete with `boost::asio::error::operation_aborted`. Before they
-/// complete, they wait until neither the kernel nor a device uses a buffer of the load, but for
-/// `loader_options::stop_time_max` at most. After the loader is destroyed, operations complete with
-/// `operation_aborted` at once.
+/// cancelled, pending operations complete with `boost::asio::error::operation_aborted`. In both
+/// cases, the operations first wait until neither the kernel nor a device uses a buffer of the
+/// load, but at most for `loader_options::stop_time_max`. An operation that is started after the
+/// destruction of the loader completes with `operation_aborted` at once.
 template <class Executor = boost::asio::any_io_executor>
 class basic_tensor_stream : public detail::load_handle {
   using token_by_default = typename detail::default_token_of<Executor>::type;

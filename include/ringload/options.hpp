@@ -31,7 +31,8 @@ enum class read_engine : std::uint8_t {
 /// Whether reads use the page cache.
 enum class read_route : std::uint8_t {
   /// The loader decides for each read. The read is buffered if the page cache has at least nine
-  /// tenths of the bytes, or has dirty pages in the range. Otherwise the read is direct.
+  /// tenths of the bytes, has the first and the last 64 KiB, or has dirty pages in the range.
+  /// Otherwise, and if the kernel does not support cachestat (Linux 6.5), the read is direct.
   automatic,
   /// Uses O_DIRECT for every read. If this is impossible, the load fails with
   /// `errc::direct_unavailable`.
@@ -47,8 +48,8 @@ enum class huge_pages : std::uint8_t {
   /// Allocates slots, and tensors of `shared_host()`, in reserved 2 MiB pages. All other tensors
   /// are allocated as with `transparent`. If too few reserved pages are free, slots and tensors are
   /// allocated as with `transparent`. If `slot_bytes` is less than 2 MiB, the slots do not use
-  /// reserved pages either. `load_stats::page_kind_reason` says why the slots do not use reserved
-  /// pages.
+  /// reserved pages either. `load_stats::page_kind_reason` contains the reason why the slots do not
+  /// use reserved pages.
   reserved,
   none,  // Uses small pages only.
 };
@@ -99,7 +100,9 @@ enum class gpu_direct : std::uint8_t {
 };
 
 /// If `loader_options::bytes_in_flight` is 0, the loader tunes the limit for the bytes in flight.
-/// This constant is the first value of the limit.
+/// This constant is the first value of the limit, if the value is at least the size of two slots
+/// and at most the size of all slots. For a network file system or FUSE, the limit starts with the
+/// size of all slots.
 inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{32} << 20;
 
 /// Limits and resources of a loader. No limit depends on the size of a checkpoint.
@@ -138,8 +141,9 @@ struct loader_options {
   /// together. Mapped files do not count.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
   /// The maximum number of bytes of freed tensor memory that each device keeps in a free list, for
-  /// later loads. If 0, memory is freed at once. Host allocations of less than 2 MiB are always
-  /// freed at once. Reuse saves the time in which the kernel zeroes new pages.
+  /// later loads. If 0, memory is freed at once. Host allocations of less than 2 MiB, and memory of
+  /// `shared_host()` and `shared_cuda_device()`, are always freed at once. Reuse saves the time in
+  /// which the kernel zeroes new pages.
   ///
   /// A load can reuse an allocation that is at most a quarter larger than needed. Reused memory is
   /// not zeroed, so the padding between tensors may contain bytes of an earlier load. GPU memory is
@@ -174,10 +178,12 @@ struct loader_options {
   bool peer_copies = true;
   /// The time for which a cancelled or failed load waits for its reads in flight. On a mount that
   /// does not answer, a read may never end. Therefore the operations of the load complete after
-  /// this time. The memory and the files of the load are released when the last read ends. A fill
-  /// also waits until no read, copy or check uses a destination, because the destinations are
-  /// memory of the caller. The reads of a distant mount do not write to the destinations of a fill
-  /// directly, so such a fill does not wait for its reads. A copy always waits.
+  /// this time. The memory and the files of the load are released when the last read ends.
+  ///
+  /// A fill also waits until no read, copy or check uses a destination, because the destinations
+  /// are memory of the caller. Reads from a network file system or FUSE do not write to the
+  /// destinations of a fill directly, so after this time a fill does not wait for these reads. A
+  /// cancelled or failed `loader::copy_async` always waits until its accesses to the tensor end.
   std::chrono::milliseconds stop_time_max = std::chrono::seconds(5);
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 // Includes the C++ headers of ringload, except the headers of optional components: cuda.hpp,
-// nccl.hpp, hdf5.hpp, mpi.hpp, remote.hpp, hub.hpp and s3.hpp.
+// nccl.hpp, hdf5.hpp, mpi.hpp, remote.hpp, hub.hpp, s3.hpp and azure.hpp.
 
 #include <ringload/allocation_log.hpp>
 #include <ringload/as_exception.hpp>

@@ -30,7 +30,8 @@ class RINGLOAD_EXPORT source {
   /// Refers to a checkpoint by its name. The name is the path of a file, a folder or a shard index.
   /// The name can also be `owner/model[@revision]` in the local Hugging Face cache, or a name in
   /// the store of an extension. The address of a model page, https://huggingface.co/owner/model,
-  /// has the same meaning as `owner/model`.
+  /// refers to the same model as `owner/model`. With the extension `remote()`, the hub resolves the
+  /// address: see <ringload/hub.hpp>.
   source(std::string name);
   /// Refers to a checkpoint by its name. The name is copied.
   source(std::string_view name);

@@ -84,9 +84,10 @@ class RINGLOAD_EXPORT tensor {
   /// device() alone does not identify the index.
   std::uint32_t device_position() const noexcept;
   /// Returns true if a program must not write to the memory. The result is true for tensors that
-  /// are mapped without copy on write (`tensor_memory`), and for tensors whose memory a keeper has
-  /// published. In host memory, a write raises SIGSEGV. In GPU memory, a write changes the tensors
-  /// of other processes.
+  /// are mapped without copy on write (`tensor_memory`), for tensors in host memory that a keeper
+  /// has published, and for tensors in GPU memory that another process has published. In host
+  /// memory, a write raises SIGSEGV. In GPU memory, a write may change the tensors of other
+  /// processes.
   bool read_only() const noexcept;
 
   /// Returns the allocation of the tensor. The allocation is an opaque object for functions of one

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Verifies the bytes of loaded tensors. A checksum list contains a digest for each tensor. A load
-// with a checksum list fails unless every tensor matches its digest. Some formats store digests in
-// the file: see `embedded_digests`.
+// Verifies the bytes of loaded tensors. A checksum list contains a digest for each tensor of a
+// checkpoint. A load with a checksum list fails unless every loaded tensor matches its digest.
+// Files in the format .zt can store digests: see `embedded_digests`.
 //
 // If a load verifies a checksum list, each tensor is hashed in its final memory, before the load
 // returns the tensor. Therefore the check includes the copy to the device. Bytes in GPU memory are
@@ -52,8 +52,9 @@ struct tensor_digest {
 };
 
 /// The digests of the tensors of one checkpoint. The list must contain every tensor of the
-/// checkpoint exactly once, and no other tensor. Otherwise the load fails with
-/// `errc::incomplete_checksum_list`, because a tensor without a digest would not be verified.
+/// checkpoint, and no other tensor. Otherwise the load fails with `errc::incomplete_checksum_list`,
+/// because a tensor without a digest would not be verified. If the list contains a tensor twice,
+/// the load fails with `errc::malformed_checksum_list`.
 struct checksum_list {
   checksum_list() = default;
 
@@ -72,11 +73,11 @@ struct checksum_list {
 ///
 /// A digest covers a whole tensor. Therefore a slice or a shard of a tensor cannot be verified.
 ///
-/// With `if_present` and `require`, the load also verifies the index tensors of sparse objects that
-/// are loaded as a whole. The load checks that each index is within the shape. In sparse_csr, the
-/// load also checks that the row pointers start at 0, do not decrease, and end at the number of
-/// values. A load with a wrong index fails with `errc::wrong_indices`. A fill does not verify
-/// indices, because its memory belongs to the caller.
+/// With `if_present` and `require`, the load also verifies the indices of sparse objects, if the
+/// tensor with the indices is loaded as a whole. The load checks that each index is within the
+/// shape. In sparse_csr, the load also checks that the row pointers start at 0, do not decrease,
+/// and end at the number of values. A load with a wrong index fails with `errc::wrong_indices`. A
+/// fill does not verify indices, because its memory belongs to the caller.
 enum class embedded_digests : std::uint8_t {
   none,        // Ignores the digests.
   if_present,  // Verifies each tensor that has a digest and is loaded as a whole.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Copies and converts elements on the CPU. The GPU kernels produce the same results. The comment of
+// Converts elements on the CPU. The GPU kernels produce the same results. The comment of
 // fill_options::dtype has the rules: a conversion to a floating-point type rounds once, and a
 // conversion to an integer type truncates and saturates.
 

@@ -9,9 +9,9 @@
 namespace ringload {
 inline namespace v0 {
 
-// The kinds from `blocks` on are quantised blocks of GGUF files, in the order of block_type. A
-// conversion can read quantised blocks, but cannot write quantised blocks. A conversion from
-// quantised blocks reads whole blocks.
+// The values from `blocks` on are the quantised blocks of GGUF files, in the order of block_type.
+// Only the first of these values has an enumerator. A conversion can read quantised blocks, but
+// cannot write quantised blocks. A conversion from quantised blocks reads whole blocks.
 enum class element_kind : std::uint8_t {
   f32,
   f16,

@@ -283,7 +283,7 @@ void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to,
 
 void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
   const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::source_stride)) : single_axis;
-  // Quantised blocks need no tiles, because a converted block is larger than a cache line.
+  // Quantised blocks need no tiles, because a converted block fills at least one cache line.
   const bool transposed = box.rank > 0 && !is_block(map.cast.from) && [&] {
     return magnitude(box.axes[shortest(box, &axis::destination_stride)].destination_stride) <
            magnitude(inner.destination_stride);

@@ -46,7 +46,7 @@ struct strided_map {
   std::uint32_t rank = 0;  // Number of dimensions. 0 for a single element.
   // Number of stored bytes of an element of the map. A copy never splits an element of the map.
   // Without a conversion, coalesced() may choose smaller elements than the tensor has. With a
-  // conversion, an element is one unit of the kind `cast.from`.
+  // conversion, an element of the map is one element or one quantised block of `cast.from`.
   std::uint32_t element_bytes = 1;
   // Size of the units whose bytes are swapped: 2, 4 or 8, or 0 for no swap. The swap is done before
   // the conversion.

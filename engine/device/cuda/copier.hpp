@@ -74,8 +74,7 @@ class copier {
 
     copy_streams& all;
     std::size_t next_stream = 0;
-    // Stream of the copy for which `waiter` waits: the first entry in `running`. Null if `waiter`
-    // is idle.
+    // `waiter` waits for the first entry in `running` of this stream. Null if `waiter` is idle.
     copy_stream* waited_for = nullptr;
     bool is_completing = false;
     event_waiter waiter;

@@ -377,7 +377,7 @@ class cuda_backend final : public backend, public memory_exchange {
     const cuda_backend* peer;
     std::optional<bool> reachable = std::nullopt;  // Empty until the first query.
   };
-  mutable std::vector<peer_state> peers_;  // The other backends of CUDA without shareable memory.
+  mutable std::vector<peer_state> peers_;  // Other CUDA backends with private memory.
   // True if other devices also use the engine thread. Each call then selects the device again.
   bool shares_thread_ = false;
   std::optional<cuda::copier> copies_;

@@ -62,7 +62,8 @@ __global__ void change_elements(const change_piece piece) {
   }
 }
 
-// Shifts a CRC-32C by `bits` bits. A table would need memory that all threads read at random.
+// Shifts a CRC-32C by `bits` bits. Uses no table, because all threads would read the table at
+// random.
 __device__ std::uint32_t shift_crc32c(std::uint32_t crc, unsigned bits) {
   for (unsigned i = 0; i < bits; ++i) crc = crc >> 1U ^ (0x82F63B78U & (0U - (crc & 1U)));
   return crc;

@@ -13,12 +13,12 @@ namespace ringload {
 inline namespace v0 {
 namespace cuda {
 
-// Tiles of an element_change (see device/element_change.hpp), in memory of the device. The source
-// has three parts without gaps between them:
+// Tiles of an element_change (see device/element_change.hpp), in memory of the device. `from` is
+// the address of three parts without gaps between them:
 //   begins     for each tile the index of its first value, then the number of all values, as u32
 //   positions  the position of each value within its tile, as u16
 //   planes     the byte planes of the values
-// If `sparse` is 0, the source has only byte planes, with a value for each element.
+// If `sparse` is 0, there are only byte planes, with a value for each element.
 struct change_piece {
   static constexpr std::uint32_t tile_elements = 1 << 14;
 
@@ -34,7 +34,7 @@ RINGLOAD_ANYWHERE constexpr std::uint64_t tiles_of(std::uint64_t elements) noexc
   return (elements + change_piece::tile_elements - 1) / change_piece::tile_elements;
 }
 
-// Returns the offset of the positions in the source of a sparse piece with this number of tiles.
+// Returns the offset from `from` to the positions, for a sparse piece with this number of tiles.
 RINGLOAD_ANYWHERE constexpr std::uint64_t offset_of_positions(std::uint64_t tiles) noexcept {
   return sizeof(std::uint32_t) * (tiles + 1);
 }

@@ -89,8 +89,8 @@ struct exit_guard {
 }  // namespace
 
 boost::system::error_code taken_memory::wait_for_uses() {
-  // On a device that works, a call can fail once, for example without memory. The memory must not
-  // be freed while the device uses it.
+  // A call can fail although the device works, for example if memory is exhausted. A failed call is
+  // repeated, because the memory must not be freed while the device uses the memory.
   constexpr int tries_max = 3;
   boost::system::error_code first;
   for (const event& use : uses) {

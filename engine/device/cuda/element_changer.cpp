@@ -202,7 +202,7 @@ result<bool> shared_element_changer::change(int device, const element_change& ch
   const auto failed = change_tiles(device, change, change.tiles(), uploaders, log, tiles_changed);
   if (!failed) return true;
   if (tiles_changed > 0 && change.before == nullptr) {
-    // The same values restore the old elements.
+    // The change is an XOR, so the same values restore the old elements.
     std::uint64_t tiles_restored = 0;
     const auto lost = retry_allocation([&] {
       return change_tiles(device, change, tiles_changed, uploaders, log, tiles_restored);

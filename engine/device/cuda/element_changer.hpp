@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Changes elements in device memory, and computes the CRC-32C of device memory, by kernels. The
+// Runs kernels that change elements in device memory, or compute the CRC-32C of device memory. The
 // values of an element_change are uploaded to a buffer on the device, slice by slice. A slice
 // consists of whole tiles: see element_change::tile_elements.
 
@@ -23,8 +23,8 @@
 
 namespace ringload::inline v0::cuda {
 
-// Only one thread at a time may use the object. In each call, the current device must be the one
-// that was current in open().
+// Only one thread at a time may use the object. The device that was current in open() must be the
+// current device in each call.
 class element_changer {
  public:
   static constexpr std::size_t buffer_bytes = std::size_t{8} << 20;

@@ -2,7 +2,8 @@
 #pragma once
 
 // Registers the host memory of a model with the CUDA driver, so that all devices can copy from the
-// memory by DMA. The memory stays registered until the memory is unmapped. Used by ringload::pin().
+// memory by DMA. The memory stays registered until the memory is unmapped. Used by ringload::pin(),
+// and by integrated GPUs that use host memory without a copy.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -17,8 +18,8 @@ namespace ringload::inline v0::cuda {
 
 class host_registration final : public memory_registration {
  public:
-  // Registers the whole memory, in parts. If a part cannot be registered, unregisters the earlier
-  // parts. The device must be the current device. `is_read_only` must be true if the mapping is
+  // Registers the memory in chunks. If a chunk cannot be registered, unregisters the earlier
+  // chunks. The device must be the current device. `is_read_only` must be true if the mapping is
   // read-only. Throws std::bad_alloc.
   static result<std::unique_ptr<host_registration>> make(int device, std::span<std::byte> memory,
                                                          bool is_read_only);

@@ -31,8 +31,9 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// Returns the reason for a result of cudaGetDeviceCount. The runtime returns the same error for an
-// outdated and for a missing driver, but reports version 0 for a missing driver.
+// Returns the reason why there is no device. `status` is the result of cudaGetDeviceCount. The
+// runtime returns the same error for an outdated and for a missing driver, but reports version 0
+// for a missing driver.
 std::string no_device_reason(cudaError_t status) {
   int driver = 0;
   if (cuda::code_of(cudaDriverGetVersion(&driver))) driver = 0;

@@ -21,9 +21,9 @@ namespace ringload::inline v0::cuda {
 // because a later, unrelated call would return the stored error.
 boost::system::error_code code_of(cudaError_t status) noexcept;
 
-// Returns true if the error of a load of kernels means that the device cannot run the kernels: no
-// image suits the device, or the driver cannot compile the image for the device. The device can
-// still make copies.
+// Returns true if `status` means that the device cannot run the kernels of ringload: no image suits
+// the device, or the driver cannot compile the image for the device. The device can still make
+// copies.
 bool lacks_kernels(cudaError_t status) noexcept;
 
 // Selects the device for a thread of the library. Afterwards, CUDA calls of this thread succeed
@@ -63,7 +63,7 @@ result<void> check_device(int index);
 // Runs `work()` with the device as the current device, or returns an error. If `work` throws
 // std::bad_alloc, returns errc::memory_exceeded. `work` must throw nothing else. If another device
 // is current, runs `work` in a new thread, so that the device of the calling thread does not
-// change. To change it and to change it back could create an unneeded context.
+// change. Changing and restoring the current device could create an unneeded context.
 template <class Work>
 boost::system::error_code on_device(int index, Work work) {
   const auto run = [&work]() noexcept -> boost::system::error_code {

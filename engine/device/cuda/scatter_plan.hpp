@@ -56,8 +56,8 @@ struct transfer {
 void plan_transfer(std::span<const copy_op> copies, std::span<std::byte* const> destinations,
                    bool has_kernels, transfer& plan);
 
-// Returns true if the copy has its own driver call, and false if the copy shares a call with other
-// small copies. `copy` must not convert elements.
+// Returns true if the copy has its own driver call, and false if the copy may share a call with
+// other small copies. `copy` must not convert or reorder bytes.
 inline bool is_worth_a_copy(const copy_op& copy, std::size_t copies_of_slot) noexcept {
   return copy.bytes >= call_worth_bytes || copies_of_slot < scattered_copies_min;
 }

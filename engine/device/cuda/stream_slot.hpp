@@ -36,8 +36,8 @@ class copy_stream {
 
   // Allocates a staging buffer with the size of a slot, so that the buffer never grows. A growing
   // buffer would call cudaFree in the engine thread, and cudaFree may wait for kernels of the
-  // program. If the device has no memory for the buffer, kernels read the slots directly. If they
-  // cannot read a slot, launch() tries again to allocate the buffer.
+  // program. If the device has no memory for the buffer, kernels read the slots directly. If the
+  // kernels cannot read a slot, launch() tries again to allocate the buffer.
   void take_staging(std::size_t slot_bytes, const allocation_log& log) {
     staging_bytes_ = slot_bytes;
     log_ = log;

@@ -65,7 +65,7 @@ class zstd_decoder final : public decoder {
       if (stuck || from.pos == from.size || to.pos == to.size) break;
     }
     if (looks_back_) memory_ = to;
-    // A stream may have several frames, so the end of a frame may not be the end of the stream.
+    // A stream may have several frames, so the end of a frame is not always the end of the stream.
     return progress{from.pos, to.pos - produced_before, between_frames_};
   }
 

@@ -27,7 +27,7 @@ class zstd_frame_encoder {
   virtual ~zstd_frame_encoder() = default;
 
   // Replaces the contents of `out` with the frame. The frame has no checksum, because the index of
-  // a .zt file has the checksum and the content size.
+  // a .zt file or of a delta can have a digest.
   virtual result<void> encode(std::span<const std::byte> in, std::vector<std::byte>& out) = 0;
 };
 

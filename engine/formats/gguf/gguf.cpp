@@ -188,7 +188,8 @@ std::optional<fault> place(const tensor_claim& claim, packed_section& data, entr
   }
   out.offset = data.begin + claim.offset;
   out.bytes = *bytes;
-  // Overflows only for sizes near 2^64, which no file has, because the alignment is at most 2^31.
+  // The alignment is at most 2^31, so this sum overflows only for an end near 2^64. No file is that
+  // large.
   const auto padded = checked_add(claim.offset + *bytes, data.alignment - 1);
   if (!padded) {
     return at_tensor(claim, errc::size_overflow, "its aligned end does not fit in 64 bits");

@@ -21,8 +21,8 @@ struct chunk_places {
   std::span<const std::uint64_t> chunk_shape;  // At least as many elements as `size_max`.
   std::size_t stride;  // Number of elements of hdf5_dataset::chunk_origins for one chunk.
 
-  // Returns true if libhdf5 finds a chunk of the right size at each position. If positions are
-  // wrong, at least one lookup fails, because there is no chunk at the last wrong position.
+  // Returns true if libhdf5 finds a chunk of the right size at each position. If any position is
+  // wrong, the position of the last chunk is wrong, and libhdf5 finds no chunk there.
   bool are_correct(const hdf5_dataset& description) const;
 
   // Corrects the positions in `origins`. In the array, the unlimited dimension is first, but

@@ -19,7 +19,8 @@ namespace ringload::inline v0::h5 {
 struct file_context {
   // The number that must be added to chunk addresses. See address_base.hpp.
   std::uint64_t address_base = 0;
-  std::size_t chunks_left = hdf5_chunks_max;  // For datasets that are not described yet.
+  // Limit for the chunks of the datasets that are not described yet.
+  std::size_t chunks_left = hdf5_chunks_max;
   // The descriptor for reading chunk trees, or -1 if no trees are read. See chunk_tree.hpp.
   int fd = -1;
 };

@@ -89,7 +89,7 @@ class spawn_settings {
   int error_number_ = 0;
 };
 
-// end() kills the process if the process is still running, and returns its exit status. If another
+// end() kills the process if the process is still running, and returns its wait status. If another
 // part of the program has already read the status, end() returns 0. In this case, the process
 // number may belong to another process. Therefore end() uses a process descriptor (pidfd) if the
 // kernel supports pidfds.

@@ -3,9 +3,9 @@
 
 // Parses ONNX models, which are messages of protocol buffers. A tensor is an initializer of a
 // graph, or the value of a node's attribute. Attributes may also contain inner graphs. A value
-// without a name gets the name of its node's output. An initializer without a name is left out. In
-// an inner graph, each name begins with a path: the first output and the attribute of each
-// enclosing node. Examples:
+// without a name gets the name of its node's output. If the node is not a Constant, '/' and the
+// name of the attribute follow. An initializer without a name is left out. In an inner graph, each
+// name begins with a path: the first output and the attribute of each enclosing node. Examples:
 //
 //   encoder.weight                        an initializer of the graph
 //   Constant_12_output                    the value of a Constant node

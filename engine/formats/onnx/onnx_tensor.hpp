@@ -100,10 +100,10 @@ bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_t
 // field that has the value. Otherwise returns 0, for example for `value`, which is a tensor.
 std::uint32_t onnx_value_field(std::string_view attribute_name) noexcept;
 
-// Reads the value of an attribute for which onnx_value_field() has returned `field`. Reads from the
-// current field to the end of `message`, and leaves the message. Does not store texts: `out` has
-// only the type and the number of the texts. Sets `has_value` to false if the attribute should have
-// one value but has no value.
+// Reads the value of an attribute for which onnx_value_field() has returned `field`. `in` must have
+// entered `message`. Reads to the end of the message, and leaves the message. Does not store texts:
+// `out` has only the type and the number of the texts. Sets `has_value` to false if the attribute
+// should have one value but has no value.
 bool read_onnx_value(protobuf_reader& in, const protobuf_field& message, std::uint32_t field,
                      onnx_tensor& out, bool& has_value);
 

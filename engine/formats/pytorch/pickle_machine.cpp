@@ -21,9 +21,10 @@ pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte,
     : limits_(limits), first_byte_(first_byte) {
   parsed_.bytes = bytes.substr(0, limits_.bytes_max);
   exceeds_limit_ = bytes.size() > limits_.bytes_max;
-  // Reserves the maximum sizes, so that these four vectors never reallocate. A pickle has at most
-  // one value for each of its bytes. Reserved memory without values costs nothing, because the
-  // kernel provides no pages for unused memory.
+  // Reserves the maximum sizes, so that these vectors do not reallocate. A pickle has at most one
+  // value for each of its bytes. Only `containers` may reallocate, if a small pickle has more than
+  // one container for four bytes. Reserved memory without values costs nothing, because the kernel
+  // provides no pages for unused memory.
   const std::size_t values_max = std::min(parsed_.bytes.size(), limits_.values_max);
   stack_.reserve(std::min(values_max, pickle_stack_max));
   parsed_.items.reserve(values_max);

@@ -75,7 +75,7 @@ result<pickles> read_pickles(input& from) {
   }
 }
 
-// The bytes of an element of each storage that the pickled object names. Sorted by key.
+// The element size of each storage that the pickled object names, in bytes. Sorted by key.
 using widths = std::vector<std::pair<std::string_view, std::uint8_t>>;
 
 result<widths> widths_of(const pickle& object) {

@@ -31,9 +31,9 @@ inline constexpr std::uint64_t torch_repeated_bytes_usual = std::uint64_t{64} <<
 
 // `strictness::strict` refuses a file that names an unknown class or function. Unsupported tensors
 // are added to file_entries::unreadable, and the other tensors are read. With
-// `strictness::reference`, unknown objects are also added to this list, and a selection may omit
-// the objects of the list. Values without tensors are always omitted. One note reports the omitted
-// values, and another note the unreadable objects.
+// `strictness::reference`, unknown objects are also added to this list, and `is_left_out` is true
+// for all objects of the list. Values without tensors are always omitted. One note reports the
+// omitted values, and another note reports the unreadable objects.
 result<file_entries> tensors_of_state(const pickle& in, const torch_storages& storages,
                                       const torch_state_source& from);
 

@@ -10,7 +10,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Limit for the absolute value of an exponent. Greater than the number of digits in any header.
+// From this absolute value on, the remaining digits of an exponent are ignored. Greater than the
+// number of digits in any header.
 constexpr std::int64_t exponent_max = 1'000'000'000;
 constexpr std::size_t digits_max = 24;  // 2^64 and the precision of a double need fewer digits.
 

@@ -19,8 +19,8 @@ inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 // optional for any other text.
 std::optional<std::uint64_t> json_unsigned(std::string_view number) noexcept;
 
-// Returns true if the number would be infinite as a double. The smallest of these numbers is about
-// 1.7976931348623158079e308.
+// Returns true if the number would be infinite as a double. The absolute value of such a number is
+// at least about 1.7976931348623158079e308.
 bool json_exceeds_double(std::string_view number);
 
 // Returns the number without its fraction: 1500 for 1.5e3. Returns an empty optional if the number

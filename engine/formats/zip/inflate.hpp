@@ -17,13 +17,14 @@ namespace ringload::inline v0 {
 // Decodes deflated streams one after another into one buffer.
 class inflater {
  public:
-  // The first `count` decoded bytes of the stored bytes [offset, offset + stored_bytes) of the
-  // file. If the stream ends earlier, `bytes` is shorter. `bytes` is valid until the next call.
-  // `complete` is true if `bytes` has all decoded bytes and no stored byte follows the stream.
+  // `bytes` has the first `count` decoded bytes, or fewer bytes if the stream ends earlier. `bytes`
+  // is valid until the next call. `complete` is true if `bytes` has all decoded bytes and no stored
+  // byte follows the stream.
   struct beginning {
     std::span<const std::byte> bytes;
     bool complete = false;
   };
+  // Decodes the stored bytes [offset, offset + stored_bytes) of the file.
   result<beginning> read(input& from, std::uint64_t offset, std::uint64_t stored_bytes,
                          std::size_t count);
 

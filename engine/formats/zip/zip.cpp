@@ -45,7 +45,7 @@ fault malformed_member(std::string where, std::string cause) {
   return {errc::malformed_header, std::move(where), std::move(cause)};
 }
 
-// Numbers of a header that may not fit in 32 bits.
+// Numbers of a header that may need 64 bits.
 struct wide_numbers {
   std::uint64_t bytes;
   std::uint64_t stored_bytes;

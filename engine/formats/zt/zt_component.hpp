@@ -13,8 +13,8 @@
 namespace ringload::inline v0 {
 
 // These functions return a fault that states the name of the object, and the file offset of the
-// object's entry in the manifest. With a parameter `part`, the fault also states the name of the
-// component.
+// object's entry in the manifest. With a parameter `part`, the fault states the names of the object
+// and of the component, and the offset of the component's entry.
 fault zt_fault(const zt_object& object, const zt_component& part, errc code, std::string cause);
 fault zt_fault(const zt_object& object, errc code, std::string cause);
 

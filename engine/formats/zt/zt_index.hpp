@@ -26,8 +26,8 @@ inline constexpr std::uint64_t zt_alignment = 64;
 inline constexpr std::size_t zt_rank_max = 64;
 
 // Attribute keys for a u8 object that contains quantised blocks or elements of fewer than 8 bits.
-// The type of the elements has one of the zt_type_keys, and the original shape has
-// zt_original_shape_key. zTensor uses the key gguf_type for blocks from GGUF.
+// The value of one of the zt_type_keys is the type of the elements. The value of
+// zt_original_shape_key is the original shape. zTensor uses the key gguf_type for blocks from GGUF.
 inline constexpr std::array<std::string_view, 2> zt_type_keys = {"gguf_type", "logical_type"};
 inline constexpr std::string_view zt_original_shape_key = "original_shape";
 
@@ -80,8 +80,9 @@ struct zt_index {
   std::string version;  // Empty for version 0.1, which has no version field.
   range attribute_bytes;
   std::string encoded_attributes;  // A CBOR map. Empty if there are no attributes.
-  std::vector<zt_object> objects;  // In the order of the manifest.
-  std::uint64_t begin = 0;         // Offset of the manifest. The blobs end at this offset.
+  // In the order of the manifest, but the objects that read_unsized() adds are last.
+  std::vector<zt_object> objects;
+  std::uint64_t begin = 0;  // Offset of the manifest. The blobs end at this offset.
 };
 
 }  // namespace ringload::inline v0

@@ -26,8 +26,7 @@ struct flag_set {
   const char* text;
 };
 
-// The sets are tried in this order. The first set has the best flags of new kernels. The last set
-// has no flags.
+// The sets are tried in this order. The first set needs Linux 6.1. The last set has no flags.
 constexpr std::array<flag_set, 4> flag_sets = {{
     {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
      "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL"},

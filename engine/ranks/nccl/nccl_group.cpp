@@ -44,8 +44,8 @@ namespace {
 // Number of queries that a waiting rank makes without a pause.
 constexpr unsigned busy_queries = 1000;
 constexpr std::chrono::microseconds between_queries{20};
-// After `busy_queries` queries, the rank checks once in so many queries whether another rank has
-// failed, because NCCL may not report the failure.
+// Number of queries between two checks whether another rank has failed, after `busy_queries`
+// queries. The checks are needed, because NCCL may not report the failure.
 constexpr unsigned queries_between_checks = 50;
 // Maximum time that a rank waits for the other ranks when a communicator ends. A longer wait would
 // often be useless, because the other ranks may notice a failure only after this rank has returned

@@ -7,7 +7,7 @@
 //   .locks/models--owner--name/<digest>.lock                 the lock file of huggingface_hub
 //   models--owner--name/
 //     blobs/<digest>.ringload                                the bytes received so far
-//     blobs/<digest>.ringload.ranges                         the ranges of these bytes
+//     blobs/<digest>.ringload.ranges                         the record: the ranges of these bytes
 //     blobs/<digest>                                         the complete file, verified
 //     snapshots/<commit>/<name> -> ../../blobs/<digest>
 //     refs/<revision>                                        the commit

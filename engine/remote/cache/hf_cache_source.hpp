@@ -2,8 +2,8 @@
 #pragma once
 
 // Wraps a source of network bytes: writes all received bytes into the local Hugging Face cache, and
-// reads bytes from the cache if an interrupted load has written these bytes to the cache. Used by
-// the hub store.
+// reads the bytes that are already in the cache from the cache, for example after an interrupted
+// load. Used by the hub store.
 
 #include <memory>
 #include <ringload/byte_source.hpp>

@@ -77,7 +77,7 @@ class digest_passes : public std::enable_shared_from_this<digest_passes> {
   const std::shared_ptr<byte_source> from;
 
  private:
-  // All functions below must be called with mutex_ locked. Exceptions are end_read() and hash().
+  // The functions below, except end_read() and hash(), must be called with mutex_ locked.
   void begin_pass();
   chunks give_up() noexcept;
   std::optional<byte_range> new_part_of(byte_range range) const;
@@ -137,7 +137,8 @@ std::vector<byte_range> digest_passes::missing_in(byte_range range) const {
 }
 
 // Returns the part of `range` that is in no chunk and not hashed. Returns an empty optional if this
-// part begins too far after front_, or if the other parts of `range` are too large to be compared.
+// part begins too far after front_, or if the other parts of `range` are too large for repeated_
+// and not in header_.
 std::optional<byte_range> digest_passes::new_part_of(byte_range range) const {
   byte_range out = {std::max(range.begin, front_), range.end};
   const auto next = chunks_.upper_bound(out.begin);

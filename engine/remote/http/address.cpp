@@ -65,8 +65,8 @@ bool is_private(const boost::asio::ip::address& address) noexcept {
       number_at(bytes, 0) == 0x0064FF9B && number_at(bytes, 4) == 0 && number_at(bytes, 8) == 0;
   if (is_translated) return is_private_v4(number_at(bytes, 12));
   if (bytes[0] == 0x20 && bytes[1] == 0x02) return is_private_v4(number_at(bytes, 2));
-  // Among other addresses, only 2000::/3 is public, except 2001::/23 (protocols such as Teredo),
-  // and the addresses for documentation: 2001:db8::/32 and 3fff::/20.
+  // Every other address outside of 2000::/3 is private. Within 2000::/3, 2001::/23 (protocols such
+  // as Teredo) and the documentation networks 2001:db8::/32 and 3fff::/20 are private.
   const std::uint32_t prefix = number_at(bytes, 0);
   return bytes[0] >> 5 != 1 || prefix >> 9 == 0x20010000U >> 9 || prefix == 0x20010DB8 ||
          prefix >> 12 == 0x3FFF0;

@@ -4,9 +4,10 @@
 // waits, serves one request after the other, and closes after a failure or a long idle time.
 // http_receive.cpp sends the requests and receives the responses.
 //
-// A connection takes a request from the queue when the connection is open, or to report that it
-// could not be opened. During name resolution and the TLS handshake, the request is still in the
-// queue and can be cancelled immediately.
+// A connection takes a request from the queue when the connection is open. If the connection cannot
+// be opened, the connection takes a request and reports the failure to this request. During name
+// resolution and the TLS handshake, the request is still in the queue and can be cancelled
+// immediately.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>

@@ -70,7 +70,8 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   // Ends all connections. The caller must not add exchanges afterwards.
   void close();
 
-  // Time of the last progress. A response and each 64 KiB of bytes of bodies count as progress.
+  // Time of the last progress. Each response, and each 64 KiB of sent or received bodies, counts as
+  // progress.
   std::chrono::steady_clock::time_point progressed_at() const noexcept { return progressed_at_; }
   void note_bytes(std::uint64_t bytes) noexcept;
   void note_response() noexcept;

@@ -10,12 +10,12 @@
 //   credentials. The function is called in threads of the client. The function must not block and
 //   must be thread-safe.
 // - http_client::fetch receives a small body, such as the JSON of an API or the XML of a listing.
-//   The function blocks until the response is received. Therefore only functions of byte_store and
-//   byte_folder that may block can call fetch. These functions must pass their stop_token. The
-//   function handles redirects, timeouts and retries. A response with an error status, such as 404,
-//   is not a fault, because the caller interprets the status.
-// - http_client::open opens a file and returns the byte_source that loads read from. The function
-//   makes the first request, so the object's size and ETag are known when open returns.
+//   fetch handles redirects, timeouts and retries, and blocks until the response is received.
+//   Therefore only functions of byte_store and byte_folder that may block can call fetch. These
+//   functions must pass their stop_token. A response with an error status, such as 404, is not a
+//   fault, because the caller interprets the status.
+// - http_client::open opens a file and returns the byte_source that loads read from. open makes the
+//   first request, so the object's size and ETag are known when open returns.
 // - A fault never contains a header that was sent, a query or a body. Faults name the object by
 //   `shown`. If `shown` is empty, faults use url.shown().
 //

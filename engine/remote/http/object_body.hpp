@@ -9,10 +9,10 @@
 // received. The caller can then parse the file's header while the body is received. Otherwise the
 // object is open at the end of the body. The first bytes are received even if no read has requested
 // these bytes. If the server of a larger object does not support ranges, further bytes are received
-// only while a read waits for them. If no read waits, the connection stays open for a
-// while. If a read needs bytes that are no longer kept, the body is received again from the first
-// byte. Received bytes that no read needed count as wasted. If the wasted bytes exceed twice the
-// object's size, reads fail.
+// only while a read waits for them. If no read waits, the connection stays open for a while. If a
+// read needs bytes that are no longer kept, the body is received again from the first byte.
+// Received bytes that no read needed count as wasted. If the wasted bytes exceed twice the object's
+// size, reads fail.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/steady_timer.hpp>

@@ -16,8 +16,8 @@ std::string percent_encoded(std::string_view text);
 // Like percent_encoded(), but does not encode '/'.
 std::string percent_encoded_path(std::string_view text);
 
-// Encodes only bytes that an address must not contain: blanks, bytes beyond ASCII, and "<>\^`{|}.
-// Does not change existing escapes and separators.
+// Encodes only spaces, double quotes, bytes beyond ASCII, and the characters <>\^`{|}, which an
+// address must not contain. Does not change existing escapes and separators.
 std::string percent_encoded_raw(std::string_view address);
 
 // Decodes all escapes: "%2F" becomes "/". Returns invalid_source_name if a '%' is not followed by

@@ -32,7 +32,7 @@ class part_layout {
   // The first part has the number 0.
   std::uint32_t part_at(std::uint64_t offset) const noexcept;
   std::uint64_t begin_of(std::uint32_t part) const noexcept;
-  // If the size of the object is not known, the last part may be smaller.
+  // Returns the size of a part. If the object's size is not known, the last part may be smaller.
   std::uint64_t bytes_of(std::uint32_t part) const noexcept;
   // Returns true if the whole object is known to be one part.
   bool is_single() const noexcept { return object_bytes_ > 0 && object_bytes_ <= part_bytes_; }

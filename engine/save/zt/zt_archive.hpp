@@ -56,7 +56,7 @@ result<hasher> begin_digest(std::optional<digest_algorithm> algorithm,
                             const std::function<hasher()>& sha256);
 
 // Must be used by one thread at a time. Must not be used after an error, unless the error is from
-// declare(), check_overwrite() or check_objects().
+// declare(), check_overwrite() or check_objects(), or concerns a name that was passed to alias().
 class zt_archive {
  public:
   // Creates an archive that writes to `file`. `begin` is the end of the existing data, or 0 for a
