@@ -32,7 +32,8 @@
 
 namespace ringload::inline v0 {
 
-/// Counters of the requests of one load. Any thread may update the counters at any time.
+/// Counters of the requests of one load. Any thread may update the counters of a read
+/// (`source_read::counts`) until the read has ended.
 struct transfer_counts {
   std::atomic<std::uint64_t> requests = 0;  // The number of requests.
   std::atomic<std::uint64_t> retries = 0;   // Requests that repeat or resume a failed request.
@@ -54,8 +55,8 @@ struct source_read {
   /// True if a caller is waiting for these bytes. The source should process this read before other
   /// reads.
   bool awaited = false;
-  /// A stop is requested when the bytes are no longer needed. After the request, the read must end
-  /// soon, with or without an error.
+  /// A stop is requested when the bytes are no longer needed. The read must then end soon, with or
+  /// without an error.
   std::stop_token stop = {};
   transfer_counts* counts = nullptr;  // The counters that the source should update, or null.
 };
@@ -191,10 +192,13 @@ class RINGLOAD_EXPORT byte_target {
 
   /// Starts a write and returns without blocking. Must call `done` exactly once, in any thread, but
   /// not inside this function. If this function throws an exception, the write fails, and `done`
-  /// must not be called. Afterwards, the target must not use the memory of the write.
+  /// must not be called. After the exception or the call of `done`, the target must not use the
+  /// memory of the write.
   ///
-  /// Writes do not overlap. Several writes may be in flight, in any order. They begin in the order
-  /// of their offsets, so a target may delay a write until it has memory for the bytes.
+  /// Writes do not overlap. Several writes may be in flight, and may end in any order. The calls
+  /// may be out of order, but a call for a lower offset never waits for the end of a write at a
+  /// higher offset. Therefore a target may delay a write until the writes at all lower offsets were
+  /// requested.
   virtual void write_async(const target_write& request, write_handler done) = 0;
 
   /// Makes the object visible. Called once, after all writes have ended without an error. If this
@@ -210,8 +214,9 @@ class RINGLOAD_EXPORT byte_store {
 
   /// Returns true if names of this form belong to the store, for example because `source` begins
   /// with the prefix of the store. The loader treats a name with "://" as a path only if no store
-  /// accepts the name. The loader passes any other name to the stores only if no path and no model
-  /// in the local cache has this name.
+  /// accepts the name. For any other name, the loader calls find() only if no path and no complete
+  /// model in the local cache has this name. With open_options::independent_files, the loader does
+  /// not search the cache if a store accepts the name.
   virtual bool has_name(std::string_view source) const noexcept = 0;
 
   /// Finds the checkpoint `source`. Throws errc::source_not_found if the checkpoint does not exist.

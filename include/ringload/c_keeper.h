@@ -55,7 +55,7 @@ typedef struct ringload_kept_model {
   size_t struct_bytes;
   uint64_t version;   // 1 for the first model of this name, plus 1 for each later model.
   uint64_t bytes;     // The size of the model's memory.
-  uint64_t attached;  // The number of clients that have attached this version.
+  uint64_t attached;  // The number of open attachments of this version.
 } ringload_kept_model;
 
 /// Returns the state of the model `name`. Returns RINGLOAD_NOT_FOUND if no model of this name is
@@ -66,8 +66,9 @@ RINGLOAD_C_EXPORT ringload_status ringload_keeper_model(const ringload_keeper* k
 
 /// Attaches the model that the keeper at `socket` serves under `name`. The memory of the model is
 /// mapped for reading. `milliseconds` is the time limit for the keeper's answer. The limit 0 means
-/// 10 seconds. Returns RINGLOAD_NOT_FOUND if the model does not exist or no keeper is running.
-/// Returns RINGLOAD_SYSTEM_ERROR if the keeper refuses this user or does not answer.
+/// 10 seconds. Returns RINGLOAD_NOT_FOUND if the model or the socket does not exist. Returns
+/// RINGLOAD_SYSTEM_ERROR if no keeper listens at the socket, or if the keeper refuses this user or
+/// does not answer.
 RINGLOAD_C_EXPORT ringload_status ringload_attach(const char* socket, const char* name,
                                                   uint32_t milliseconds, ringload_model** attached);
 

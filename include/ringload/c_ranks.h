@@ -27,7 +27,8 @@ typedef struct ringload_group ringload_group;
 typedef struct ringload_group_loading ringload_group_loading;
 
 /// Creates a group of `ranks` threads of this process. `ranks` is 1 to 127. `result` must point to
-/// an array of `ranks` elements. The function writes one handle for each rank to this array.
+/// an array of `ranks` elements. The function writes one handle for each rank to this array. If the
+/// function fails, all elements are null.
 ///
 /// `milliseconds` is the time limit of the group. 0 means 5 minutes. A later call of the group
 /// fails if another rank does not answer within this time. If another rank fails or ends, the call

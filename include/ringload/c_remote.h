@@ -13,10 +13,13 @@ extern "C" {
 
 /// How the local cache of the hub is used.
 typedef enum ringload_hub_cache RINGLOAD_OF_INT {
-  /// Files that are in the cache are not downloaded. Downloaded files are not added to the cache.
+  /// If the cache has all files that a load needs, no file is downloaded. Otherwise all these files
+  /// are downloaded. Downloaded files are not added to the cache.
   RINGLOAD_HUB_CACHE_READ = 0,
+  /// The cache is neither read nor written: see `hub_cache::off` of `hub.hpp`.
   RINGLOAD_HUB_CACHE_OFF = 1,
-  /// Like RINGLOAD_HUB_CACHE_READ, but downloaded bytes are also written to the cache.
+  /// Files and parts of files that are in the cache are not downloaded again. Downloaded bytes are
+  /// written to the cache.
   RINGLOAD_HUB_CACHE_FILL = 2
 } ringload_hub_cache;
 
@@ -98,9 +101,10 @@ typedef struct ringload_remote_options {
   const char* const* no_proxy;
   /// The number of these hosts.
   size_t no_proxy_count;
-  /// Returns not 0 after it has set the fields of `keys` to other credentials of S3, because a
-  /// server has refused the present ones. The texts must stay valid until the next call. Null means
-  /// that the credentials do not change. Called in a thread of ringload.
+  /// Called in a thread of ringload if a server refuses the S3 credentials in use. If the program
+  /// has other credentials, the function sets the fields of `keys` and returns a number other than
+  /// 0. Otherwise the function returns 0. The texts must stay valid until the next call. If the
+  /// function is null, the credentials do not change.
   int (*s3_renew)(void* context, ringload_s3_keys* keys);
   void* s3_renew_context;  // The argument of `s3_renew`.
 

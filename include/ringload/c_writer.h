@@ -112,8 +112,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_writer_create(const char* path,
                                                          const ringload_writer_options* options,
                                                          ringload_writer** result);
 /// Creates a writer that adds objects to the file `path`. The writer changes a copy of the file.
-/// The copy replaces `path` when the copy is complete. If `path` is not a .zt file of version 1.1
-/// or 1.2, the first step fails. `options` may be null.
+/// ringload_writer_finish() replaces `path` by the copy. If `path` is not a .zt file of version 1.1
+/// or 1.2, all steps fail. `options` may be null.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_append(const char* path,
                                                          const ringload_writer_options* options,
                                                          ringload_writer** result);
@@ -147,7 +147,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_writer_declare(ringload_writer* write
 
 /// Adds a component to a declared object. The name of the component is the name of `part`. The
 /// component must not have attributes. ringload_writer_finish() checks whether the components of
-/// each object match.
+/// sparse_csr and sparse_coo objects match the object.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_part_begin(
     ringload_writer* writer, const char* object, const ringload_saved_tensor* part,
     const ringload_object_options* options, ringload_operation** operation);

@@ -70,7 +70,8 @@ struct indexed_delta {
   /// The name of the next version. If empty, the folder must have a name such as "weight_v000007",
   /// and the name of the version is "000007".
   std::string version = {};
-  /// The name of the base version. If empty, the name is the number of the next version minus 1.
+  /// The name of the base version. If empty, the name of the next version must be a number, and the
+  /// name of the base version is this number minus 1, with at least six digits.
   std::string base_version = {};
 };
 
@@ -124,9 +125,9 @@ struct apply_options {
   /// The allocations of changed tensors. With `per_tensor`, each changed tensor has its own
   /// allocation, so that the memory of old versions can be freed tensor by tensor. With any other
   /// value, one new allocation has all changed tensors. If less than half of an older allocation is
-  /// still in use, the operation also copies its unchanged tensors to the new allocation. Therefore
-  /// a chain of versions never has many allocations, and a keeper can publish each version.
-  /// update_async ignores this option.
+  /// still in use, the unchanged tensors of this allocation are also copied to the new allocation.
+  /// Therefore a chain of versions never has many allocations, and a keeper can publish each
+  /// version. update_async ignores this option.
   ringload::allocation allocation = ringload::allocation::per_tensor;
 };
 
@@ -289,15 +290,15 @@ auto update_async(basic_loader<Executor>& used_loader, detail::list_argument<des
 ///                                           version, or a delta with an index
 ///
 /// A folder such as weight_v000007 is ignored until the folder contains an index or a file
-/// model.safetensors. The base of the first delta must be in the folder, for example as a symlink
-/// weight_v000000. The folder is a local folder, or a folder of a store of `extensions`, such as a
-/// prefix of S3 or a repository of the hub. In a store, a full version is a single file. Folders
-/// such as weight_v000007 in a store are not listed: use load_chain_async with the addresses of
-/// their indices. `extensions` has the same meaning as for a loader.
+/// model.safetensors. A load needs the base of the first delta in the version folder, for example
+/// as a symlink weight_v000000. The version folder is a local folder, or a folder of a store of
+/// `extensions`, such as a prefix of S3 or a repository of the hub. In a store, a full version is a
+/// single file. Folders such as weight_v000007 in a store are not listed: use load_chain_async with
+/// the addresses of their indices. `extensions` has the same meaning as for a loader.
 ///
 /// Throws `ringload::error`. The code is `errc::ambiguous_source` if the folder has two full
-/// versions with the same number, and `errc::unsupported_feature` if the store cannot list the
-/// folder.
+/// versions or two deltas with the same number, and `errc::unsupported_feature` if the store cannot
+/// list the folder.
 RINGLOAD_EXPORT std::vector<version_info> list_versions(
     detail::path_argument folder, const std::vector<extension>& extensions = {});
 

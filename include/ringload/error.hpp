@@ -63,7 +63,7 @@ enum class errc {
 
   // Errors of loading.
   truncated_file,       // The file became shorter after the checkpoint was opened.
-  changed_file,         // The file was changed or replaced during the load.
+  changed_file,         // The file was changed or replaced after it was opened.
   malformed_stream,     // Compressed bytes are damaged, or have another size after decompression.
   codec_unavailable,    // This build cannot decompress a tensor.
   no_such_tensor,       // The checkpoint has no tensor with the requested name.

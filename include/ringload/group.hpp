@@ -143,7 +143,7 @@ RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
 /// Waits for the other ranks until `timeout` has passed, or until a stop is requested through
 /// `stop`. The lookup of a host name may take longer. `timeout` is also the time limit of the
 /// group. After a stop, throws `operation_aborted`. After any other failure, throws
-/// `ringload::error`. After an exception, no file is left at the path.
+/// `ringload::error`. If rank 0 fails, rank 0 removes its socket.
 RINGLOAD_EXPORT std::unique_ptr<group> join_group(std::string_view address, std::uint32_t rank,
                                                   std::uint32_t ranks,
                                                   std::chrono::milliseconds timeout = rank_timeout,

@@ -217,8 +217,8 @@ class basic_loader : public detail::loader_base {
   ///
   /// The destructor waits for at most 30 s, because a broken drive may never complete a read. If a
   /// read has not ended within 30 s, a thread of the library continues to wait. Until the read
-  /// ends, the memory of the loader is not freed, and a copy does not complete, nor does a fill
-  /// whose read writes to a destination. Other operations complete after
+  /// ends, the memory of the loader is not freed. A copy, and a fill whose read writes to a
+  /// destination, do not complete before the read ends. Other operations complete after
   /// `loader_options::stop_time_max`.
   ///
   /// With `loader_options::cached_bytes`, the loader of a GPU also frees the memory in its free

@@ -30,18 +30,19 @@ struct memory_region {
   ringload::device device = host();
   /// The descriptor of the memfd that contains the region, or -1 if the region is not in a memfd.
   /// Host memory that a keeper can publish is in memfds (`ringload/keeper.hpp`). The region starts
-  /// at offset 0 of the memfd. The descriptor is readable, and stays open as long as the memory
-  /// exists.
+  /// at offset 0 of the memfd. The descriptor is open only for reading, and stays open as long as
+  /// the memory exists.
   int descriptor = -1;
 };
 
-/// Identifies a model that a keeper has published (`ringload/keeper.hpp`). Two models with equal
-/// names have different versions, even if different keepers have published the models.
+/// Identifies a model that a keeper has published (`ringload/keeper.hpp`), together with the name
+/// of the model. Two models with equal names have different versions, even if different keepers
+/// have published the models. Two models with different names may have equal versions.
 struct kept_version {
   std::uint64_t keeper = 0;  // A random number of the keeper. 0 means no version.
   std::uint64_t number = 0;  // 1 for the first model of its name, plus 1 for each later model.
 
-  /// Returns true if both versions are the same model.
+  /// Returns true if both versions are equal.
   friend bool operator==(const kept_version&, const kept_version&) = default;
 };
 

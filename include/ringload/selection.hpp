@@ -219,8 +219,8 @@ RINGLOAD_EXPORT bool matches(std::string_view glob, std::string_view text) noexc
 /// and the number of bytes of each tensor are the values after the selection. `offset` is the
 /// offset of the first stored byte of the whole tensor. The tensors are sorted by file and offset.
 /// A fused tensor is listed at the position of its first joined tensor. A composite object (see
-/// composite_info) is kept if all its tensors are selected. The choice of devices has no effect:
-/// each tensor is listed once, with its shape before the division among the devices. Throws
+/// composite_info) is kept if all its tensors are selected as a whole. The choice of devices has no
+/// effect: each tensor is listed once, with its shape before the division among the devices. Throws
 /// `error`.
 RINGLOAD_EXPORT catalog chosen(const catalog& contents, const selection& select);
 

@@ -34,10 +34,12 @@ struct load_stats {
   /// The number of reads that returned fewer bytes than requested and were resumed.
   std::uint64_t short_reads = 0;
   std::uint64_t retries = 0;  // The number of reads that were repeated after EINTR or EAGAIN.
-  /// The number of reads that were issued again, because a read on a distant mount stalled. A read
-  /// is issued again at most twice. `reads` and the byte counts do not include these second reads.
+  /// The number of second reads. If a read on a distant mount stalls, the loader issues a second
+  /// read of the same bytes, at most twice. `reads` and the byte counts do not include second
+  /// reads.
   std::uint64_t second_reads = 0;
-  std::uint64_t second_reads_won = 0;  // The number of second reads that ended before the others.
+  /// The number of second reads that succeeded before the other reads of the same bytes.
+  std::uint64_t second_reads_won = 0;
   /// The total size of tensors that match a digest of a checksum list or of their file.
   std::uint64_t bytes_verified = 0;
   /// The number of files of a model hub that were not compared with the hub's digest. One reason is

@@ -57,8 +57,9 @@ struct object_options {
 struct RINGLOAD_EXPORT object_info {
   object_info() {}
 
-  std::string name;    // The name of the object.
-  std::string layout;  // "sparse_csr", "sparse_coo", "quantized_group", or any other name.
+  std::string name;  // The name of the object.
+  /// "sparse_csr", "sparse_coo", "quantized_group", or any other name except "dense".
+  std::string layout;
   std::vector<std::uint64_t> shape;  // The shape of the object.
   ringload::attributes attributes;   // The attributes of the object. Keys must be unique.
 };
@@ -80,7 +81,8 @@ struct planned_tensor {
   std::vector<std::uint64_t> shape;   // The sizes of the dimensions, outermost first.
 };
 
-/// Returns the description of the tensor that a load with `options` would produce.
+/// Returns the name, the dtype and the shape that `tensor` has after a load with `options`. Ignores
+/// `options.select`.
 RINGLOAD_EXPORT planned_tensor planned(const tensor_info& tensor, const load_options& options);
 
 /// Options of a writer.
