@@ -4,9 +4,11 @@
 
 #include <ringload/allocation_log.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -29,9 +31,6 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Number of stack frames of functions in this file, if the compiler inlines none of these
-// functions. The log omits this number of frames.
-constexpr int frames_skipped = 3;
 constexpr int frames_max = 64;
 
 std::string seconds_since_1970() {
@@ -57,7 +56,8 @@ void append_quoted(std::string& field, std::string_view text) {
   }
 }
 
-std::string stack() {
+// Returns the frames of the stack from the frame that has the return address `caller`.
+std::string stack(const void* caller) {
   std::string text;
 #ifdef RINGLOAD_HAS_BACKTRACE
   void* frames[frames_max] = {};
@@ -65,7 +65,8 @@ std::string stack() {
   char** const names = ::backtrace_symbols(frames, count);
   if (names == nullptr) return text;
   try {
-    for (int i = frames_skipped; i < count; ++i) {
+    const auto first = std::find(frames, frames + count, caller) - frames;
+    for (std::ptrdiff_t i = first < count ? first : 0; i < count; ++i) {
       if (!text.empty()) text += ';';
       append_quoted(text, names[i]);
     }
@@ -90,10 +91,11 @@ class allocation_sink {
 
   bool is_open() const { return file_.is_open(); }
 
-  void write(const char* call, const void* address, std::uint64_t bytes) noexcept {
+  void write(const char* call, const void* address, std::uint64_t bytes,
+             const void* caller) noexcept {
     try {
       const std::string columns = std::string(",") + call + ',' + text_of(address) + ',' +
-                                  std::to_string(bytes) + ",\"" + stack() + "\"\n";
+                                  std::to_string(bytes) + ",\"" + stack(caller) + "\"\n";
       // The time is taken under the lock, so that the rows are sorted by time.
       const std::lock_guard lock(mutex_);
       write_text(seconds_since_1970() + columns);
@@ -154,16 +156,20 @@ allocation_log::pause::~pause() {
   if (sink_) --sink_->pauses;
 }
 
-logged_allocation::logged_allocation(const allocation_log& log, calls names, const void* address,
-                                     std::uint64_t bytes) noexcept
+// The next two functions are not inlined, so their return addresses are in the frames of the
+// callers.
+[[gnu::noinline]] logged_allocation::logged_allocation(const allocation_log& log, calls names,
+                                                       const void* address,
+                                                       std::uint64_t bytes) noexcept
     : names_(names), address_(address), bytes_(bytes) {
   if (!log || log.sink()->pauses > 0) return;
   log_ = log.sink();
-  log_->write(names_.taken, address_, bytes_);
+  log_->write(names_.taken, address_, bytes_, __builtin_return_address(0));
 }
 
-void logged_allocation::release() noexcept {
-  if (const auto log = std::exchange(log_, nullptr)) log->write(names_.released, address_, bytes_);
+[[gnu::noinline]] void logged_allocation::release() noexcept {
+  if (const auto log = std::exchange(log_, nullptr))
+    log->write(names_.released, address_, bytes_, __builtin_return_address(0));
 }
 
 }  // namespace ringload::inline v0

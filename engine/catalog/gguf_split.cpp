@@ -27,6 +27,31 @@ fault fault_in(const file_content& file, errc code, std::string cause) {
   return {code, printable_path(file.info.path), std::move(cause)};
 }
 
+// Returns true for the name of a file of a series, such as "x-00002-of-00003.gguf".
+bool has_series_number(std::string_view name) {
+  constexpr std::string_view of = "-of-";
+  constexpr std::size_t digits = series_number_digits;
+  constexpr std::size_t tail_bytes = 1 + digits + of.size() + digits;
+  if (name.size() <= tail_bytes + gguf_suffix.size() || !name.ends_with(gguf_suffix)) return false;
+  name.remove_suffix(gguf_suffix.size());
+  const std::string_view tail = name.substr(name.size() - tail_bytes);
+  return tail.front() == '-' && parse_number<std::uint64_t>(tail.substr(1, digits)) &&
+         tail.substr(1 + digits, of.size()) == of &&
+         parse_number<std::uint64_t>(tail.substr(1 + digits + of.size()));
+}
+
+// A user may name one file of a series, by its number, to load only this file. If the name has no
+// number, the user may not know that the file is only a part of a model.
+std::optional<fault> check_single_file(const file_content& file) {
+  const auto count = value_of(file, "split.count");
+  if (file.info.format != "gguf" || count.value_or(1) <= 1 || has_series_number(file.info.path))
+    return std::nullopt;
+  return fault_in(file, errc::incomplete_series,
+                  "split.count is " + grouped(*count) +
+                      ", so this file is a part of a model: its name must end with "
+                      "-00001-of-0000N.gguf, as the names of the other parts");
+}
+
 }  // namespace
 
 std::vector<std::string> gguf_series(std::string_view name) {
@@ -46,7 +71,7 @@ std::vector<std::string> gguf_series(std::string_view name) {
 }
 
 std::optional<fault> check_gguf_split(std::span<const file_content> files) {
-  if (files.size() < 2) return std::nullopt;
+  if (files.size() == 1) return check_single_file(files.front());
   std::uint64_t tensors = 0;
   for (const file_content& file : files) tensors += file.entries.tensors.size();
   for (std::size_t i = 0; i < files.size(); ++i) {

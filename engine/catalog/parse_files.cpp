@@ -192,6 +192,7 @@ result<parsed_source> parse_series_file(source_file file, const std::string& pat
   opened_files opened;
   auto added = add_named_file(opened, std::move(file), path, options);
   if (!added) return added.error();
+  if (auto problem = check_gguf_split(opened.contents)) return *problem;
   auto assembled_source = assemble_all(std::move(opened.contents));
   return assemble_source(std::move(opened), std::move(assembled_source));
 }

@@ -45,6 +45,7 @@ result<format_guess> guess_format(const source_file& file, std::string_view name
     if (!later) return later.error();
     const format_guess inside = format_of(*later, {});
     if (inside.format == file_format::hdf5) return inside;
+    if (position > file.bytes / 2) break;  // The next position could exceed 64 bits.
   }
   return guess;
 }
@@ -158,6 +159,17 @@ result<parsed_file> read_entries(const source_file& file, std::string_view name,
   auto parsed = parse_entries(file, from, name, options);
   if (parsed && parsed->header_bytes == 0) parsed->header_bytes = from.bytes_read();
   return parsed;
+}
+
+result<std::vector<std::string>> read_external_files(const source_file& file,
+                                                     std::string_view name) {
+  const auto guess = guess_format(file, name);
+  if (!guess) return guess.error();
+  const bool is_dcp = guess->format == file_format::pickle && is_dcp_metadata(name);
+  if (guess->format != file_format::onnx && !is_dcp) return std::vector<std::string>();
+  auto parsed = read_entries(file, name, strictness::reference);
+  if (!parsed) return parsed.error();
+  return std::move(parsed->entries.external_files);
 }
 
 result<std::vector<std::byte>> read_index_text(const source_file& file) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <ringload/catalog.hpp>
 #include <ringload/export.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,11 @@ struct parsed_file {
 // a fault is the position within the file. The caller must add the name of the file.
 result<parsed_file> read_entries(const source_file& file, std::string_view name,
                                  const source_options& options);
+
+// Returns the paths of the files with external data of the file (file_entries::external_files).
+// Reads the header only if the format can have external data. `name` is as for read_entries().
+RINGLOAD_EXPORT result<std::vector<std::string>> read_external_files(const source_file& file,
+                                                                     std::string_view name);
 
 // Returns the complete text of a shard index.
 RINGLOAD_EXPORT result<std::vector<std::byte>> read_index_text(const source_file& file);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -175,12 +176,24 @@ bool is_search_error(const boost::system::error_code& code) noexcept {
          code == errc::remote_failed;
 }
 
-// Returns the fault for a name that is neither a path nor a cached model, and that no store can
-// open.
-fault not_found(std::string_view source, const fault& store_fault) {
-  return {store_fault.code, printable_path(source),
-          "no file, folder or cached model has this name, and no store can open it: " +
-              message_of(store_fault)};
+// Returns true if the cache lacks files that a store may have: the model, the tensor files, or some
+// shards of an index.
+bool is_absent(const boost::system::error_code& code) noexcept {
+  return code == errc::source_not_found || code == errc::incomplete_series ||
+         code == errc::not_a_checkpoint;
+}
+
+// Returns the fault for a name that is not a path, and that no store can open. `cached_fault` says
+// why the cached model cannot be loaded. `cached_fault` is empty if the cache was not searched.
+fault not_found(std::string_view source, const std::optional<fault>& cached_fault,
+                const fault& store_fault) {
+  const bool is_cached = cached_fault && cached_fault->code != errc::source_not_found;
+  return {
+      store_fault.code, printable_path(source),
+      (is_cached ? "the cached model cannot be loaded: " + message_of(*cached_fault) +
+                       "; and no store can open this name: "
+                 : "no file, folder or cached model has this name, and no store can open it: ") +
+          message_of(store_fault)};
 }
 
 fault empty_name(std::string_view source) {
@@ -214,16 +227,19 @@ result<parsed_source> resolve_source(std::string_view source, const source_optio
   if (looks_like_path(source) && !cacheable) return no_such_path(path);
   // The cache may have only some of a model's independent files. The store lists all independent
   // files.
+  std::optional<fault> cached_fault;
   if (!options.independent_files || store == nullptr) {
     auto cached = cacheable ? from_hub_address(path, options, variables)
                             : from_model_name(path, options, variables);
-    // If only a part of a model was fetched, the cache may have the index but not all shards.
-    const bool absent = !cached && (cached.error().code == errc::source_not_found ||
-                                    cached.error().code == errc::incomplete_series);
-    if (!absent || store == nullptr) return cached;
+    // If only a part of a model was fetched, the cache may have the configuration but no tensor
+    // file, or the index but not all shards.
+    if (cached || store == nullptr || !is_absent(cached.error().code)) return cached;
+    cached_fault = cached.error();
   }
   auto fetched = from_store(*store, source, options);
-  if (!fetched && is_search_error(fetched.error().code)) return not_found(source, fetched.error());
+  if (!fetched && is_search_error(fetched.error().code)) {
+    return not_found(source, cached_fault, fetched.error());
+  }
   return fetched;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <limits>
 
 #include "base/catch_as_fault.hpp"
 #include "base/printable.hpp"
@@ -11,6 +13,9 @@
 namespace ringload::inline v0 {
 
 namespace {
+
+// File offsets of the system have the same limit.
+constexpr std::uint64_t object_bytes_max = std::numeric_limits<std::int64_t>::max();
 
 // Returns false if the name could leave the folder. Names may come from an index of an unknown
 // author, so a name may contain "..".
@@ -36,6 +41,11 @@ result<source_file> store_folder::open_file(const std::string& name) const {
     out.object = folder_->open(name, stop_);
     if (!out.object) return fault{errc::source_not_found, "", "the store has no such object"};
     out.bytes = out.object->bytes();
+    if (out.bytes > object_bytes_max) {
+      return fault{errc::size_overflow, "",
+                   "the store reports an object of " + grouped(out.bytes) +
+                       " bytes, the limit is " + grouped(object_bytes_max)};
+    }
     out.stop = stop_;
     return out;
   });
@@ -43,7 +53,16 @@ result<source_file> store_folder::open_file(const std::string& name) const {
   return opened;
 }
 
-result<std::vector<std::string>> store_folder::names() const { return sorted(&byte_folder::names); }
+result<std::vector<std::string>> store_folder::names() const {
+  auto found = sorted(&byte_folder::names);
+  if (!found) return found;
+  // The store may list the files of sub-folders. Their names become the names of the sub-folders.
+  for (std::string& name : *found) name.erase(std::min(name.find('/'), name.size()));
+  std::ranges::sort(*found);
+  const auto duplicates = std::ranges::unique(*found);
+  found->erase(duplicates.begin(), duplicates.end());
+  return found;
+}
 
 result<std::vector<std::string>> store_folder::names_beneath() const {
   return sorted(&byte_folder::names_beneath);

@@ -28,6 +28,10 @@ class description_budget {
   bool take_tensor(std::size_t name_bytes, std::size_t rank) noexcept {
     return take(tensor_bytes + 2 * name_bytes + 4 * rank * sizeof(std::uint64_t));
   }
+  // Takes the cost of a `piece`, which a tensor needs in addition to take_tensor().
+  bool take_piece(std::size_t rank) noexcept {
+    return take(piece_bytes + 3 * rank * sizeof(std::uint64_t));
+  }
   bool take_attribute(std::size_t key_bytes, std::size_t value_bytes) noexcept {
     return take(attribute_bytes + 2 * key_bytes + 3 * value_bytes);
   }
@@ -42,6 +46,7 @@ class description_budget {
 
  private:
   static constexpr std::uint64_t tensor_bytes = 512;
+  static constexpr std::uint64_t piece_bytes = 320;
   static constexpr std::uint64_t attribute_bytes = 256;
   static constexpr std::uint64_t unreadable_bytes = 768;
 

@@ -131,7 +131,8 @@ result<file_entries> parse_hdf5(hdf5_contents contents, std::uint64_t file_bytes
   if (contents.attributes_left_out > 0) {
     out.notes.push_back(
         grouped(contents.attributes_left_out) +
-        " attributes are left out, because they are neither texts nor a few numbers");
+        " attributes are left out, because they are neither texts nor a few numbers, have several "
+        "dimensions, or exceed the limits for attributes");
   }
   return out;
 }

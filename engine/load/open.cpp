@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/io_unit.hpp"
@@ -118,17 +120,16 @@ result<checked_fill> choose_for_request(const load_request& request,
   }
   auto tensors = choose_tensors(request, checkpoint, devices);
   if (!tensors) return tensors.error();
-  if (request.fill) {
-    for (const destination& target : request.fill->into) {
-      const bool known = checkpoint.named->find(target.name).has_value();
-      const unreadable_info* const unreadable_object =
-          known ? nullptr : unreadable_named(catalog, target.name);
-      if (unreadable_object != nullptr) return fault_of(*unreadable_object);
-    }
-  }
   auto chosen = catalog_of(catalog, *tensors);
   if (!chosen) return chosen.error();
-  if (request.fill) return check_fill(*request.fill, request.options, devices, *tensors, *chosen);
+  if (request.fill) {
+    const auto find_unreadable = [&](std::string_view name) -> std::optional<fault> {
+      if (checkpoint.named->find(name)) return std::nullopt;
+      const unreadable_info* const object = unreadable_named(catalog, name);
+      return object != nullptr ? std::optional(fault_of(*object)) : std::nullopt;
+    };
+    return check_fill(*request.fill, request.options, devices, *tensors, *chosen, find_unreadable);
+  }
   checked_fill out;
   out.tensors = std::move(*tensors);
   out.chosen = std::move(*chosen);

@@ -92,6 +92,7 @@ class planner {
   plan plan_;
   // Number of rows of slices that may still get their own reads: see segments_of().
   std::uint64_t rows_left_ = rows_max;
+  std::uint64_t chain_reads_ = 0;  // Number of full reads of all chains so far.
 };
 
 result<void> planner::run(std::uint32_t* failed_tensor) {
@@ -336,8 +337,15 @@ result<void> planner::read_staged(std::uint32_t first, std::uint32_t last,
   if (!ranges->segments.empty()) {
     add_staged_reads(items_[first].file, ranges->segments, items_, limits_.slot_bytes, plan_);
   }
+  std::uint64_t memory_bytes = arenas_.bytes();
+  for (const caller_memory& m : input_.destinations) memory_bytes += m.bytes;
+  const std::uint64_t reads_max = chain_reads_max(memory_bytes, limits_.slot_bytes);
   for (const std::uint32_t op : ranges->chains) {
-    add_chain_reads(op, input_.streams[plan_.streams[op].stream], limits_.slot_bytes, plan_);
+    auto status = add_chain_reads(op, input_.streams[plan_.streams[op].stream], limits_.slot_bytes,
+                                  reads_max, chain_reads_, plan_);
+    if (status) continue;
+    if (failed_tensor) *failed_tensor = std::ranges::find(plan_.parts, op, &part::stream)->tensor;
+    return status;
   }
   return {};
 }

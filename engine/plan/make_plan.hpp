@@ -14,8 +14,8 @@
 namespace ringload::inline v0 {
 
 // Returns a fault with one of these codes:
-// - errc::memory_exceeded, if the arenas would be larger than allowed, or a slice needs too many
-//   reads
+// - errc::memory_exceeded, if the arenas would be larger than allowed, or a slice or a
+//   compressed stream needs too many reads
 // - errc::fractional_bytes, if a box does not begin and end on whole bytes
 // - errc::extent_outside_file, if a piece ends past the end of its stream
 // - errc::size_overflow, if a size exceeds 64 bits

@@ -199,8 +199,19 @@ void add_staged_reads(std::uint32_t file, std::span<const segment> segments,
   staged_reader(file, segments, items, slot_bytes, new_plan).run();
 }
 
-void add_chain_reads(std::uint32_t stream, const wanted_stream& stored, std::uint64_t slot_bytes,
-                     plan& new_plan) {
+result<void> add_chain_reads(std::uint32_t stream, const wanted_stream& stored,
+                             std::uint64_t slot_bytes, std::uint64_t reads_max,
+                             std::uint64_t& chain_reads, plan& new_plan) {
+  const std::uint64_t first_bytes = slot_bytes - stored.offset % block_bytes;
+  const std::uint64_t full_reads =
+      (stored.bytes - std::min(stored.bytes, first_bytes)) / slot_bytes;
+  if (full_reads > reads_max - std::min(chain_reads, reads_max)) {
+    return fault{errc::memory_exceeded, "",
+                 "its stored stream has " + grouped(stored.bytes) + " bytes and needs more than " +
+                     grouped(full_reads) + " reads, the limit for all streams of this load is " +
+                     grouped(reads_max)};
+  }
+  chain_reads += full_reads;
   new_plan.streams[stream].reads_begin = static_cast<std::uint32_t>(new_plan.reads.size());
   const std::uint64_t end = stored.offset + stored.bytes;
   for (std::uint64_t offset = stored.offset; offset < end;) {
@@ -217,6 +228,7 @@ void add_chain_reads(std::uint32_t stream, const wanted_stream& stored, std::uin
     offset = reached;
   }
   new_plan.streams[stream].reads_end = static_cast<std::uint32_t>(new_plan.reads.size());
+  return {};
 }
 
 }  // namespace ringload::inline v0

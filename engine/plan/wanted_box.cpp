@@ -43,7 +43,8 @@ result<wanted_box> box_of_elements(const tensor_form& form, const conversion& ca
   return box;
 }
 
-// Computes the box for elements with fewer than 8 bits. The inner dimensions that are wanted
+// Computes the box for elements with fewer than 8 bits. An empty box has one dimension without
+// bytes. Otherwise the inner dimensions that are wanted
 // completely, and the next dimension outside of them, form a row. The innermost dimension of
 // the result counts the bytes of a row. The other dimensions of the result are the tensor
 // dimensions outside of the row.
@@ -58,6 +59,11 @@ result<wanted_box> box_of_bits(const tensor_form& form, [[maybe_unused]] const c
   const auto wanted_of = [&](std::size_t k) {
     return form.box.empty() ? range{0, form.shape[k]} : form.box[k];
   };
+  for (std::size_t k = 0; k < d; ++k) {
+    if (wanted_of(k).count() != 0) continue;
+    box.dimensions.assign(1, wanted_dimension{{0, 0}, 0, 1, 1});
+    return box;
+  }
   while (d > 0 && wanted_of(d - 1) == range{0, form.shape[d - 1]}) {
     const auto more = checked_multiply(bits, form.shape[--d]);
     if (!more) return bytes_overflow();
@@ -113,6 +119,8 @@ result<wanted_box> box_of(const tensor_form& form, const conversion& cast) {
 
 result<void> check_destination_size(const tensor_form& form, const wanted_box& box,
                                     std::uint64_t destination_bytes) {
+  // An empty part of a fused tensor may have an offset past the end of the destination.
+  if (box.bytes == 0) return {};
   std::uint64_t end = form.destination_offset;
   std::uint64_t before = 0;
   bool inside = true;

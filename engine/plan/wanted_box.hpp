@@ -39,7 +39,8 @@ fault bytes_overflow();
 result<wanted_box> box_of(const tensor_form& form, const conversion& cast);
 
 // Returns errc::memory_exceeded if a byte of the box would be outside of the destination. The
-// destination is an arena block or caller memory, and has `destination_bytes` bytes.
+// destination is an arena block or caller memory, and has `destination_bytes` bytes. A box without
+// elements always fits.
 result<void> check_destination_size(const tensor_form& form, const wanted_box& box,
                                     std::uint64_t destination_bytes);
 

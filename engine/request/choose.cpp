@@ -185,14 +185,19 @@ std::vector<std::uint64_t> chooser::shape_of(const box& source_box) const {
   return shape;
 }
 
+// If the selected ranges contain the whole tensor, the box has no ranges.
 box chooser::box_of(std::uint32_t t) const {
   box out = {t, {}};
   const auto cuts = cuts_.find(t);
   if (cuts == cuts_.end()) return out;
-  const std::vector<std::uint64_t>& whole = counted_shape(t);
-  for (std::size_t d = 0; d < whole.size(); ++d) {
-    out.ranges.push_back(cuts->second[d].value_or(range{0, whole[d]}));
+  const std::vector<std::uint64_t>& shape = counted_shape(t);
+  bool is_whole = true;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const range whole = {0, shape[d]};
+    out.ranges.push_back(cuts->second[d].value_or(whole));
+    is_whole = is_whole && out.ranges.back() == whole;
   }
+  if (is_whole) out.ranges.clear();
   return out;
 }
 

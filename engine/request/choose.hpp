@@ -18,8 +18,9 @@ namespace ringload::inline v0 {
 
 // A part of one tensor of the checkpoint.
 struct box {
-  std::uint32_t tensor = 0;   // Index in catalog::tensors.
-  std::vector<range> ranges;  // One range for each dimension. Empty means the whole tensor.
+  std::uint32_t tensor = 0;  // Index in catalog::tensors.
+  // One range for each dimension. The list is empty if and only if the box is the whole tensor.
+  std::vector<range> ranges;
 };
 
 // A tensor to load. An ordinary tensor has one box. A fused tensor has several boxes, which are

@@ -96,9 +96,10 @@ conversion conversion_between(dtype from, dtype to) noexcept {
 result<checked_fill> check_fill(const fill_request& request, const load_options& options,
                                 const device_set& devices,
                                 const std::vector<chosen_tensor>& tensors,
-                                const ringload::catalog& chosen) {
+                                const ringload::catalog& chosen,
+                                const unreadable_lookup& find_unreadable) {
   if (auto status = check_options(request, options, devices); !status) return status.error();
-  auto matched = match(chosen, request.into, request.rules, fill_converts);
+  auto matched = match(chosen, request.into, request.rules, fill_converts, find_unreadable);
   if (!matched) return matched.error();
   checked_fill out;
   out.state.missing = std::move(matched->missing);

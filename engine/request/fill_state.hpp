@@ -63,11 +63,12 @@ struct checked_fill {
 };
 
 // Checks the destinations of a fill. `tensors` are the selected tensors, and `chosen` is their
-// catalog.
+// catalog. match() describes `find_unreadable`.
 result<checked_fill> check_fill(const fill_request& request, const load_options& options,
                                 const device_set& devices,
                                 const std::vector<chosen_tensor>& tensors,
-                                const ringload::catalog& chosen);
+                                const ringload::catalog& chosen,
+                                const unreadable_lookup& find_unreadable);
 
 // Returns the conversion between two types. Returns an empty conversion if the types are equal, or
 // if no conversion exists.

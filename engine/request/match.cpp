@@ -76,8 +76,12 @@ result<strided> layout_in_bytes(const destination& target) {
 class matcher {
  public:
   matcher(const catalog& from, std::span<const destination> into, const fill_options& options,
-          bool (*converts)(dtype, dtype))
-      : from_(from), into_(into), options_(options), converts_(converts) {}
+          bool (*converts)(dtype, dtype), const unreadable_lookup& find_unreadable)
+      : from_(from),
+        into_(into),
+        options_(options),
+        converts_(converts),
+        find_unreadable_(find_unreadable) {}
 
   result<matching> run();
 
@@ -92,6 +96,7 @@ class matcher {
   const std::span<const destination> into_;
   const fill_options& options_;
   bool (*const converts_)(dtype, dtype);
+  const unreadable_lookup& find_unreadable_;
   std::vector<strided> memory_;        // Indexed by destination.
   std::vector<footprint> footprints_;  // Indexed by destination.
 };
@@ -203,6 +208,8 @@ result<matching> matcher::run() {
     const std::string tensor_name = options_.rename ? options_.rename(target.name) : target.name;
     const auto found = by_name.find(tensor_name);
     if (found == by_name.end()) {
+      if (auto problem = find_unreadable_ ? find_unreadable_(tensor_name) : std::nullopt)
+        return *problem;
       if (options_.missing == fill_options::on_missing::error) {
         return fault{errc::no_such_tensor, destination_place(target),
                      "the checkpoint has no " + tensor_place(tensor_name)};
@@ -233,8 +240,9 @@ result<matching> matcher::run() {
 }  // namespace
 
 result<matching> match(const catalog& from, std::span<const destination> into,
-                       const fill_options& options, bool (*converts)(dtype from, dtype to)) {
-  return matcher(from, into, options, converts).run();
+                       const fill_options& options, bool (*converts)(dtype from, dtype to),
+                       const unreadable_lookup& find_unreadable) {
+  return matcher(from, into, options, converts, find_unreadable).run();
 }
 
 }  // namespace ringload::inline v0

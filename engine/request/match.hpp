@@ -5,10 +5,13 @@
 // sizes and overlaps, before the first byte is written. Pure functions.
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <ringload/catalog.hpp>
 #include <ringload/fill.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fault.hpp"
@@ -35,9 +38,15 @@ struct matching {
   std::vector<std::string> unexpected;  // Names of tensors without a destination.
 };
 
+// Returns the error of the unreadable object that has the tensor `name`. Returns an empty optional
+// if no unreadable object has the tensor.
+using unreadable_lookup = std::function<std::optional<fault>(std::string_view name)>;
+
 // `from` is the catalog of the selected tensors. `converts(a, b)` must return true if a load can
-// convert the type a to the type b.
+// convert the type a to the type b. If `from` has no tensor for a destination, match() calls
+// `find_unreadable` with the name of the tensor, and fails with the returned error.
 result<matching> match(const catalog& from, std::span<const destination> into,
-                       const fill_options& options, bool (*converts)(dtype from, dtype to));
+                       const fill_options& options, bool (*converts)(dtype from, dtype to),
+                       const unreadable_lookup& find_unreadable = {});
 
 }  // namespace ringload::inline v0

@@ -136,16 +136,6 @@ void plan_input_builder::add(const box& source_box, const chosen_tensor& chosen)
   if (!into_.empty() && chosen.boxes.size() == 1) put_into(memory, source_box, chosen, 0);
 }
 
-bool plan_input_builder::is_whole(const box& source_box) const {
-  const std::vector<std::uint64_t>& shape = from_.named->catalog().tensors[source_box.tensor].shape;
-  if (blocks_of(from_.named->catalog().tensors[source_box.tensor]))
-    return source_box.ranges.empty();
-  for (std::size_t d = 0; d < source_box.ranges.size(); ++d) {
-    if (!(source_box.ranges[d] == range{0, shape[d]})) return false;
-  }
-  return true;
-}
-
 // Returns the file's digest of a box if the stored bytes must be hashed during decoding. Otherwise
 // returns null, because no digest is verified or the digest is verified elsewhere. The check
 // threads hash a tensor in memory if the stored bytes are unchanged there. Fused tensors, fills and
@@ -157,7 +147,7 @@ const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
   if (options_.verify.stored == embedded_digests::none) return nullptr;
   const stored_digest* const digest =
       from_.digests.empty() ? nullptr : from_.digests[source_box.tensor].get();
-  if (digest == nullptr || !is_whole(source_box)) {
+  if (digest == nullptr || !source_box.ranges.empty()) {
     if (!digests_.unchecked) {
       digests_.unchecked = source_box.tensor;
       digests_.unchecked_reason =

@@ -106,7 +106,6 @@ class plan_input_builder {
   void add_pieces(form_memory& to, const stored_form& stored, std::uint32_t element_bytes,
                   const stored_digest* digest);
   void add_row_major_piece(form_memory& to, const wanted_stream& from, const stream& stored);
-  bool is_whole(const box& source_box) const;
   const stored_digest* digest_in_stream(const box& source_box, const chosen_tensor& chosen,
                                         bool converted);
   void add_fused(const chosen_tensor& chosen);

@@ -80,6 +80,11 @@ result<void> drop_experts_of_other_ranks(const selection_context& context,
   const std::uint64_t end = begin + experts_per_rank + (rank < remainder ? 1 : 0);
   for (std::uint32_t t = 0; t < context.tensors(); ++t) {
     const auto n = expert_of(context.name(t));
+    if (n && taken[t] && *n >= experts) {
+      return fault{errc::invalid_selection, tensor_place(context.from, context.from.tensors[t]),
+                   "it belongs to expert " + grouped(*n) + ", but the selection has only " +
+                       grouped(experts) + " experts"};
+    }
     if (n && (*n < begin || *n >= end)) taken[t] = false;
   }
   return {};

@@ -23,8 +23,8 @@ enum class strictness : std::uint8_t {
   /// need too much memory: see `description_bytes_max`.
   strict,
   /// Accepts every safetensors file that the safetensors crate accepts. In .zt, PyTorch and HDF5
-  /// files, unreadable objects are omitted. The memory for names, shapes and metadata has no limit:
-  /// a header of 100 MB can need 1.5 GB.
+  /// files, unreadable objects are omitted. In GGUF files, names may have 255 bytes instead of 64.
+  /// The memory for names, shapes and metadata has no limit: a header of 100 MB can need 1.5 GB.
   reference,
 };
 

@@ -133,8 +133,11 @@ class RINGLOAD_EXPORT selection {
   /// expert, the operation fails with `errc::invalid_selection`, unless allow_missing() was called.
   ///
   /// `experts` is the number of experts. If `experts` is 0, the number is the largest index in the
-  /// checkpoint plus 1. Each rank gets a contiguous range of experts. If the division leaves a
-  /// remainder, the lowest ranks get one more expert: 4 ranks share 10 experts as 3, 3, 2 and 2.
+  /// checkpoint plus 1. The number may be larger than the number of experts in the checkpoint. If a
+  /// selected tensor belongs to an expert n that is not less than the number, the operation fails
+  /// with `errc::invalid_selection`. Each rank gets a contiguous range of experts. If the division
+  /// leaves a remainder, the lowest ranks get one more expert: 4 ranks share 10 experts as 3, 3, 2
+  /// and 2.
   selection& experts(std::uint64_t rank, std::uint64_t ranks, std::uint64_t experts = 0);
 
   // The next functions select ranges of tensors, and join tensors. If ranges in different

@@ -52,7 +52,19 @@ TEST_CASE("gguf_split: files say which of how many they are, and how many tensor
   CHECK(code_of({part("1", "2", "4"), part("0", "2", "4")}) == errc::incomplete_series);
   CHECK(code_of({part("0", "2", "4"), part("0", "2", "4")}) == errc::incomplete_series);
   CHECK(code_of({part("0", "2", "5"), part("1", "2", "5")}) == errc::missing_tensor);
-  CHECK_FALSE(code_of({part("1", "2", "4")}));  // Only this file was named.
+  file_content named = part("1", "2", "4");  // The user named only this file, by its number.
+  CHECK(code_of({named}) == errc::incomplete_series);
+  for (const char* const path : {"a/m-00002-of-00002.gguf", "m-00002-of-00002.gguf"}) {
+    named.info.path = path;
+    CHECK_FALSE(code_of({named}));
+  }
+  for (const char* const path : {"m.gguf", "-00002-of-00002.gguf", "m-0x002-of-00002.gguf",
+                                 "m-00002_of_00002.gguf", "m-00002-of-00002", ""}) {
+    named.info.path = path;
+    CHECK(code_of({named}) == errc::incomplete_series);
+  }
+  CHECK_FALSE(code_of({part("0", "1", "2")}));
+  CHECK_FALSE(code_of({}));
   file_content other = part("7", "9", "1");
   other.info.format = "npz";
   CHECK_FALSE(code_of({other, other}));
@@ -72,6 +84,17 @@ TEST_CASE("gguf_split: a series opens by its folder and by its first file") {
     std::filesystem::copy(data / name, folder.path() / name);
   }
   CHECK(read_catalog(folder.path().native()).tensors.size() == 5);
+  ringload::testing::temporary_folder renamed;
+  const auto model = renamed.path() / "model.gguf";
+  std::filesystem::copy(data / "split-00001-of-00003.gguf", model);
+  for (const auto& source : {renamed.path(), model}) {
+    try {
+      read_catalog(source.native());
+      FAIL("a part of a model was taken for the model");
+    } catch (const error& bad) {
+      CHECK(bad.code() == errc::incomplete_series);
+    }
+  }
   std::filesystem::copy_file(data / "split-00002-of-00003.gguf",
                              folder.path() / "split-00003-of-00003.gguf",
                              std::filesystem::copy_options::overwrite_existing);

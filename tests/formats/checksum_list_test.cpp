@@ -48,8 +48,8 @@ TEST_CASE("checksum_list: empty lines and comments are left out, and the last li
 }
 
 TEST_CASE("checksum_list: names may begin or end with spaces, be empty, and hold any character") {
-  for (const std::string name :
-       {"", " a ", "a  b", "#a", "\\", "a\nb", "\t\r\x01\x7f", "\\n", "é"}) {
+  for (const std::string name : {"", " a ", "a  b", "#a", "\\", "a\nb", "\t\r\x01\x7f", "\\n", "é",
+                                 "w\xC2\x85", "\xC2\x80\xC2\x9F\xC2\xA0\xC2", "\x85"}) {
     tensor_digest one;
     one.name = name;
     one.algorithm = digest_algorithm::crc32c;

@@ -23,6 +23,10 @@ TEST_CASE("dcp_boxes: boxes cover the tensor once") {
     source.tensors[0].boxes[1].offsets = {1, 0};
     CHECK(contains(source.message(), "overlaps the chunk at [1, 0]"));
   }
+  SUBCASE("boxes of different sizes begin at the same element") {
+    source.tensors[0].boxes.push_back({{2, 0}, {1, 3}, "__1_0.distcp", 5, 9});
+    CHECK(contains(source.message(), "two chunks of different sizes begin at [2, 0]"));
+  }
   SUBCASE("a box extends past the shape") {
     source.tensors[0].shape = {3, 3};
     CHECK(contains(source.message(), "extends past the shape [3, 3]"));

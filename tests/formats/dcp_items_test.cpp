@@ -62,6 +62,12 @@ TEST_CASE("dcp: an item that does not fit the metadata is refused") {
     second.bytes = static_cast<std::int64_t>(source.second.size() - 5);
     CHECK(contains(source.message(), "and shape [6], expected F32 and [2, 3]"));
   }
+  SUBCASE("a tensor of an unsupported kind") {
+    source.second = "12345" + item('b', {.elements = 24, .storage = "QInt8Storage"});
+    second.bytes = static_cast<std::int64_t>(source.second.size() - 5);
+    CHECK(source.code() == errc::unsupported_feature);
+    CHECK(contains(source.message(), "the item at byte 5: it is a quantised tensor"));
+  }
   SUBCASE("past the end of its file") {
     second.bytes += 1;
     CHECK(source.code() == errc::extent_outside_file);

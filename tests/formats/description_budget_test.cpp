@@ -40,6 +40,8 @@ TEST_CASE("description budget: names, dimensions, keys and values count") {
   const std::size_t half = description_bytes_max / 2;
   CHECK_FALSE(description_budget(strictness::strict).take_tensor(half, 0));
   CHECK_FALSE(description_budget(strictness::strict).take_tensor(0, half / 16));
+  CHECK(description_budget(strictness::strict).take_piece(half / 16));
+  CHECK_FALSE(description_budget(strictness::strict).take_piece(half / 8));
   CHECK_FALSE(description_budget(strictness::strict).take_attribute(half, 0));
   CHECK_FALSE(description_budget(strictness::strict).take_attribute(0, half));
   CHECK_FALSE(description_budget(strictness::strict).take_unreadable(half));

@@ -164,7 +164,7 @@ TEST_CASE("gguf: metadata keeps the types of its values") {
       {"s", "a \"b\"\n"},
       {"u", "7"},
       {"i", "-5"},
-      {"f", "0.1"},
+      {"f", "0.10000000149011612"},
       {"nan", "\"NaN\""},
       {"yes", "true"},
       {"strings", "[\"x\\\"\",\"\xEF\xBF\xBD\"]"},
@@ -174,6 +174,16 @@ TEST_CASE("gguf: metadata keeps the types of its values") {
   CHECK(found->metadata.at(1).second == attribute(7));
   CHECK(found->metadata.at(3).second.encoded() == "\xFA\x3D\xCC\xCC\xCD");
   CHECK(found->metadata.at(7).second == attribute::json("[1,-1,0]"));
+}
+
+TEST_CASE("gguf: an f64 that is also an f32 keeps its digits") {
+  gguf_text text;
+  text.pair("wide", 12, number_text(std::uint64_t{0x3FB99999A0000000}));
+  text.pair("array", 9, text.array(12, 1, number_text(std::uint64_t{0x3FB99999A0000000})));
+  const auto found = parsed(text.file(0));
+  REQUIRE(found.has_value());
+  CHECK(found->metadata.at(0).second.text() == "0.10000000149011612");
+  CHECK(found->metadata.at(1).second.text() == "[0.10000000149011612]");
 }
 
 TEST_CASE("gguf: a file without pairs and tensors is legal, and so are scalars and empty tensors") {
@@ -235,11 +245,54 @@ TEST_CASE("gguf: keys are not empty, not repeated and UTF-8; values have known t
   const std::string unknown = gguf_text().pair("a", 13, "12345678").file(32);
   CHECK(code_of(unknown) == errc::malformed_header);
   CHECK(message(unknown).ends_with("unknown value type 13, expected 0 to 12"));
-  const std::string nested = number_text(9U) + number_text(std::uint64_t{1}) + std::string(12, 0);
-  CHECK(code_of(gguf_text().pair("a", 9, nested).file(32)) == errc::malformed_header);
   const std::string two = gguf_text().pair("a", 7, "\x02").file(32);
   CHECK(code_of(two) == errc::malformed_header);
   CHECK_FALSE(code_of(two, strictness::reference));
+}
+
+TEST_CASE("gguf: a pair that has arrays inside an array is left out with a note") {
+  gguf_text text;
+  const std::string numbers = text.array(4, 2, std::string(8, '\1'));
+  const std::string strings = text.array(8, 2, text.text("x") + text.text(std::string(300, 'y')));
+  const std::string empty = text.array(4, 0, "");
+  text.pair("numbers", 9, text.array(9, 3, numbers + empty + numbers));
+  text.pair("strings", 9, text.array(9, 2, text.array(9, 1, strings) + strings));
+  text.pair("none", 9, text.array(9, 0, ""));
+  text.pair("after", 9, text.array(0, 2, "\1\2")).info("t", {1}, f32, 0);
+  for (const auto profile : {strictness::strict, strictness::reference}) {
+    const auto found = parsed(text.file(4), profile);
+    REQUIRE(found.has_value());
+    CHECK(found->tensors.size() == 1);
+    CHECK(texts_of(found->metadata) ==
+          std::vector<std::pair<std::string, std::string>>{{"after", "[1,2]"}});
+    REQUIRE(found->notes.size() == 3);
+    CHECK(found->notes[1] ==
+          "the value of 'strings' is left out, because it has arrays inside an array");
+  }
+  const std::string file = text.file(4);
+  for (std::size_t size = 0; size < text.header().size(); ++size) {
+    CHECK(code_of(file.substr(0, size)) == errc::header_outside_file);
+  }
+}
+
+TEST_CASE("gguf: nested arrays have a limit for their depth and for their number") {
+  const auto deep = [](unsigned arrays) {
+    gguf_text text;
+    std::string value = text.array(0, 1, "\1");
+    for (unsigned i = 1; i < arrays; ++i) value = text.array(9, 1, value);
+    return code_of(text.pair("k", 9, value).file(0));
+  };
+  CHECK_FALSE(deep(16));
+  CHECK(deep(17) == errc::header_too_large);
+  CHECK(deep(1000) == errc::header_too_large);
+  const gguf_text many;
+  std::string arrays;
+  const std::uint64_t half = gguf_strings_max / 2;
+  for (std::uint64_t i = 0; i < half; ++i) arrays += many.array(0, 0, "");
+  const std::string list = many.array(9, half, arrays);
+  CHECK_FALSE(code_of(gguf_text().pair("k", 9, list).file(0)));
+  CHECK(code_of(gguf_text().pair("k", 9, many.array(9, 2, list + list)).file(0)) ==
+        errc::header_too_large);
 }
 
 TEST_CASE("gguf: general.alignment is a u32 and a power of two that leaves the data in the file") {
@@ -261,12 +314,16 @@ TEST_CASE("gguf: general.alignment is a u32 and a power of two that leaves the d
         errc::malformed_header);
 }
 
-TEST_CASE("gguf: names have fewer than 64 bytes, stand once, and are UTF-8") {
+TEST_CASE("gguf: names have 64 bytes at most, or 255 by the reference, stand once, are UTF-8") {
   const auto named = [](const std::string& name) {
     return gguf_text().info(name, {1}, f32, 0).file(32);
   };
-  CHECK_FALSE(code_of(named(std::string(63, 'n'))));
-  CHECK(code_of(named(std::string(64, 'n'))) == errc::malformed_header);
+  CHECK_FALSE(code_of(named(std::string(64, 'n'))));
+  CHECK(message(named(std::string(65, 'n'))) ==
+        "byte 24: a tensor's name has 65 bytes, the limit is 64");
+  CHECK_FALSE(code_of(named(std::string(65, 'n')), strictness::reference));
+  CHECK_FALSE(code_of(named(std::string(255, 'n')), strictness::reference));
+  CHECK(code_of(named(std::string(256, 'n')), strictness::reference) == errc::malformed_header);
   CHECK(code_of(named("\xC0\x80")) == errc::header_not_utf8);
   CHECK(code_of(named("")) == errc::malformed_header);
   CHECK_FALSE(code_of(named(""), strictness::reference));
@@ -322,7 +379,7 @@ TEST_CASE("gguf: a value that is too large for the metadata is left out with a n
   gguf_text text;
   const std::uint64_t count = 9'000'000;
   text.pair("many", 9, text.array(7, count, std::string(count, '\x01')));  // "true,", five each.
-  text.pair("long", 8, text.text(std::string(4'000'000, 'x')));
+  text.pair("long", 8, text.text(std::string(gguf_metadata_bytes_max + 1, 'x')));
   text.u32_pair("after", 7);
   const auto found = parsed(text.file(0));
   REQUIRE(found.has_value());
@@ -330,6 +387,27 @@ TEST_CASE("gguf: a value that is too large for the metadata is left out with a n
   CHECK(found->metadata[0].first == "after");
   REQUIRE(found->notes.size() == 2);
   CHECK(found->notes[0].starts_with("the value of 'many' is left out"));
+}
+
+TEST_CASE("gguf: a string may take the whole limit, and is left out if its UTF-8 is longer") {
+  gguf_text most;
+  most.string_pair("most", std::string(gguf_metadata_bytes_max, 'x'));
+  const auto whole = parsed(most.string_pair("after", "y").file(0));
+  REQUIRE(whole.has_value());
+  REQUIRE(whole->metadata.size() == 1);
+  CHECK(whole->metadata[0].second.text().size() == gguf_metadata_bytes_max);
+  REQUIRE(whole->notes.size() == 1);
+  CHECK(whole->notes[0].starts_with("the value of 'after' is left out, because metadata is"));
+
+  gguf_text invalid;
+  invalid.string_pair("fits", std::string(1'000'000, '\xFF'));
+  invalid.string_pair("long", std::string(6'000'000, '\xFF'));
+  const auto replaced = parsed(invalid.string_pair("after", "y").file(0));
+  REQUIRE(replaced.has_value());
+  REQUIRE(replaced->metadata.size() == 2);
+  CHECK(replaced->metadata[0].second.text().size() == 3'000'000);
+  CHECK(replaced->metadata[1].first == "after");
+  CHECK(replaced->notes.size() == 1);
 }
 
 TEST_CASE("gguf: a header without end in a sparse file is given up at the limit") {
@@ -367,7 +445,7 @@ TEST_CASE("gguf: what the package gguf wrote is what is found") {
       {"general.architecture", "test"},
       {"general.name", "plain"},
       {"test.u32", "7"},
-      {"test.f32", "0.1"},
+      {"test.f32", "0.10000000149011612"},
       {"test.yes", "true"},
       {"test.tokens", "[\"<s>\",\"a\\\"b\",\"\u00e9\"]"},
       {"test.scores", "[0.5,-1,1e+10]"}};

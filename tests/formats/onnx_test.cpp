@@ -157,6 +157,17 @@ TEST_CASE("onnx: elements of less than a byte are bytes, rounded up") {
   CHECK(parsed(onnx_text(onnx_tensor_text("q", 25, {5}, raw("ab"))))->tensors.at(0).type == "u2");
 }
 
+TEST_CASE("onnx: a scalar of less than a byte has an original shape, so no load converts it") {
+  for (const std::uint64_t type : {22U, 25U, 27U}) {
+    const auto found = parsed(onnx_text(onnx_tensor_text("q", type, {}, raw("\1"))));
+    REQUIRE(found.has_value());
+    const entry& q = found->tensors.at(0);
+    CHECK(q.shape == shape_type{1});
+    CHECK(q.original_shape == shape_type{1});
+    CHECK_FALSE(q.type.empty());
+  }
+}
+
 TEST_CASE("onnx: four elements of six bits are three bytes, and four values") {
   // 1, 2, 3, 63 and 32, the first in the lowest bits.
   const std::string packed = "\x81\x30\xFC\x20";

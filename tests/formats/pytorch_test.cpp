@@ -210,7 +210,8 @@ TEST_CASE("pytorch: dtypes and schemes of quantisation are values, whatever is r
   const std::string t = saved_tensor{}();
   for (const std::string_view word :
        {"per_tensor_affine", "per_tensor_symmetric", "per_channel_affine_float_qparams", "qint8",
-        "quint4x2", "bits8", "int4", "uint7", "float8_e5m2", "complex32"}) {
+        "quint4x2", "bits8", "int4", "uint7", "float8_e5m2", "complex32", "bcomplex32",
+        "FloatTensor", "BFloat16Tensor"}) {
     CAPTURE(word);
     CHECK(code_of(holding(pickled::dict({pickled::text("w"), t, pickled::text("x"),
                                          pickled::global("torch", word)}))) == good);
@@ -220,6 +221,11 @@ TEST_CASE("pytorch: dtypes and schemes of quantisation are values, whatever is r
                                       .metadata = pickled::global("torch", "uint4"),
                                       .function = "_rebuild_tensor_v3"}))
             .starts_with("its dtype is torch.uint4"));
+  CHECK(unreadable_cause(with_tensor({.elements = 24,
+                                      .storage = "UntypedStorage",
+                                      .metadata = pickled::global("torch", "bcomplex32"),
+                                      .function = "_rebuild_tensor_v3"}))
+            .starts_with("its dtype is torch.bcomplex32"));
   CHECK(code_of(holding(pickled::global("torch", "int8_t"))) == errc::unsupported_feature);
 }
 
@@ -282,8 +288,76 @@ TEST_CASE("pytorch: bytes of an untyped storage are what the dtype says") {
   CHECK(pairs->tensors[0].dtype == dtype::f4);
   CHECK(pairs->tensors[0].shape == dims{24});
   CHECK(pairs->tensors[0].bytes == 12);
+  t.size = {3, 0};
+  t.stride = {1, 1};
+  const auto empty = parsed_archive(with_tensor(t));
+  REQUIRE(empty.has_value());
+  REQUIRE(empty->tensors.size() == 1);
+  CHECK(empty->tensors[0].dtype == dtype::f4);
+  CHECK(empty->tensors[0].shape == dims{3, 0});
+  CHECK(empty->tensors[0].bytes == 0);
   t.metadata = "N";
   CHECK(code_with(t) == errc::malformed_header);
+}
+
+TEST_CASE("pytorch: classes of tensors and of storages are values") {
+  const std::string t = saved_tensor{}();
+  for (const std::string_view module :
+       {"torch", "torch.cuda", "torch.sparse", "torch.cuda.sparse"}) {
+    CAPTURE(module);
+    const auto found = parsed_archive(holding(pickled::dict(
+        {pickled::text("w"), t, pickled::text("x"), pickled::global(module, "HalfTensor")})));
+    REQUIRE(found.has_value());
+    CHECK(found->tensors.size() == 1);
+    CHECK(found->unreadable.empty());
+  }
+  CHECK(code_of(holding(pickled::dict({pickled::text("w"), t, pickled::text("x"),
+                                       pickled::global("torch.storage", "TypedStorage")}))) ==
+        good);
+  CHECK(code_of(holding(pickled::global("torch.hub", "HalfTensor"))) == errc::unsupported_feature);
+}
+
+TEST_CASE("pytorch: sets and counters of protocol 2 are read like lists and dictionaries") {
+  const std::string t = saved_tensor{}();
+  for (const std::string_view module : {"__builtin__", "builtins"}) {
+    CAPTURE(module);
+    const std::string set = pickled::global(module, "set");
+    const auto found = parsed_archive(holding(pickled::dict(
+        {pickled::text("s"), pickled::call(set, {pickled::list({"K\1", t})}), pickled::text("c"),
+         pickled::call(pickled::global("collections", "Counter"),
+                       {pickled::dict({pickled::text("k"), t})}),
+         pickled::text("e"), pickled::call(set, {})})));
+    REQUIRE(found.has_value());
+    REQUIRE(found->tensors.size() == 2);
+    CHECK(found->tensors[0].name == "c.k");
+    CHECK(found->tensors[1].name == "s.1");
+    REQUIRE(found->notes.size() == 1);
+    CHECK(found->notes[0].starts_with("2 values"));
+  }
+}
+
+TEST_CASE("pytorch: a tensor with more than 64 entries of metadata is refused") {
+  const auto code = [](int entries) {
+    std::string metadata = "}(";
+    for (int i = 0; i < entries; ++i) metadata += pickled::text(std::to_string(i)) + "\x89";
+    return code_with({.metadata = metadata + "u"});
+  };
+  CHECK(code(64) == good);
+  CHECK(code(65) == errc::header_too_large);
+}
+
+TEST_CASE("pytorch: the strides of very many tensors count as descriptions") {
+  saved_tensor t{.size = std::vector<std::int64_t>(64, 1),
+                 .stride = std::vector<std::int64_t>(64, 1)};
+  t.size[0] = t.stride[0] = 2;
+  std::string many = "](" + t() + "q\0"s;
+  for (int i = 1; i < 20'000; ++i) many += "h\0"s;
+  const std::string file = holding(many + "e");
+  CHECK(code_of(file) == errc::header_too_large);
+  CHECK(message(file).find("than strict reading allows") != std::string::npos);
+  const auto found = parsed_archive(file, strictness::reference);
+  REQUIRE(found.has_value());
+  CHECK(found->tensors.size() == 20'000);
 }
 
 TEST_CASE("pytorch: objects that hold themselves, or are met again and again, are refused") {
@@ -346,6 +420,10 @@ TEST_CASE("pytorch: sparse tensors are composites, their parts tensors") {
   };
   CHECK(code(sparse_tensor("torch.sparse_csr", {t, t, t})) == errc::malformed_header);
   CHECK(code(sparse_tensor("torch.sparse_csr", {t, "N", t, size})) == errc::malformed_header);
+  CHECK(code_of(holding(pickled::dict(
+            {pickled::text("x"),
+             pickled::dict({pickled::text("y"), sparse_tensor("torch.sparse_coo", {t, t, size})}),
+             pickled::text("x.y"), t}))) == errc::duplicate_tensor);
 }
 
 TEST_CASE("pytorch: archives of programs, and ones without an object, are refused by name") {

@@ -32,6 +32,21 @@ TEST_CASE("pytorch: tensors under a key of bytes have no name") {
   }
 }
 
+TEST_CASE("pytorch: a dictionary with several keys that are no names is one unreadable object") {
+  const std::string t = saved_tensor{}();
+  const auto found = parsed_archive(holding(
+      pickled::dict({pickled::text("w"), t, pickled::text("m"),
+                     pickled::dict({pickled::tuple({"K\1", "K\2"}), t, pickled::text("x"), t,
+                                    pickled::tuple({"K\1", "K\3"}), pickled::list({t, t})})})));
+  REQUIRE_MESSAGE(found.has_value(), message_of(found.error()));
+  REQUIRE(found->tensors.size() == 2);
+  CHECK(found->tensors[0].name == "m.x");
+  CHECK(found->tensors[1].name == "w");
+  REQUIRE(found->unreadable.size() == 1);
+  CHECK(found->unreadable[0].name == "m");
+  CHECK(found->unreadable[0].cause.code == errc::unsupported_feature);
+}
+
 TEST_CASE("pytorch: a tensor that is not read is refused by name, and the others are read") {
   const auto refused = [](const std::string& value, std::string_view word) {
     const std::string file =
@@ -57,6 +72,7 @@ TEST_CASE("pytorch: a tensor that is not read is refused by name, and the others
   };
   CHECK(refused(pickled::global("torch", "Tensor") + ")\x81", "filled after its construction"));
   CHECK(refused(utils("_rebuild_qtensor"), "quantised"));
+  CHECK(refused(pickled::call(pickled::global("torch", "FloatTensor"), {}), "torch.FloatTensor"));
   CHECK(refused(utils("_rebuild_nested_tensor"), "nested"));
   CHECK(refused(utils("_rebuild_wrapper_subclass"), "subclass"));
   CHECK(refused(utils("_rebuild_meta_tensor_no_storage"), "meta"));
@@ -96,6 +112,30 @@ TEST_CASE("pytorch: a sparse tensor with a part that is not read is unreadable")
       saved_tensor{.metadata = pickled::dict({pickled::text("neg"), "\x88"})}();
   CHECK(unreadable(sparse_tensor("torch.sparse_coo", {t, negated, size}))
             .find("its part 'values': ") == 0);
+}
+
+TEST_CASE("pytorch: a tensor of a device without storages is its copy on the CPU") {
+  const auto saved = [](const std::string& copy, std::string_view type) {
+    return holding(pickled::dict(
+        {pickled::text("w"),
+         pickled::call(pickled::global("torch._utils", "_rebuild_device_tensor_from_cpu_tensor"),
+                       {copy, pickled::global("torch", type), pickled::text("xla:0"), "\x89"})}));
+  };
+  const std::string t = saved_tensor{}();
+  const auto found = parsed_archive(saved(t, "float32"));
+  REQUIRE(found.has_value());
+  REQUIRE(found->tensors.size() == 1);
+  CHECK(found->tensors[0].name == "w");
+  CHECK(found->tensors[0].dtype == dtype::f32);
+  CHECK(unreadable_cause(saved(t, "float16")) ==
+        "its elements of type F32 would be converted to torch.float16, which is not supported");
+  CHECK(unreadable_cause(saved(saved_tensor{.elements = 24, .storage = "QInt8Storage"}(), "qint8"))
+            .find("quantised") != std::string::npos);
+  const auto code = [](const std::string& file) { return parsed_archive(file).error().code; };
+  CHECK(code(saved("K\1", "float32")) == errc::malformed_header);
+  CHECK(code(saved(t, "FloatStorage")) == errc::malformed_header);
+  CHECK(code(saved(pickled::call(pickled::global("builtins", "set"), {}), "float32")) ==
+        errc::malformed_header);
 }
 
 TEST_CASE("pytorch: very many unreadable tensors are refused") {

@@ -263,6 +263,20 @@ TEST_CASE("stream_decoder: integers of base 128 are cut to the width of an eleme
   CHECK(decoded(stored(codec::varint, torn, 8), torn, 1, 16, 8).code == errc::malformed_stream);
 }
 
+TEST_CASE(
+    "stream_decoder: an integer of base 128 that is cut off after the last element is refused") {
+  const bytes whole = {std::byte{1}};
+  const bytes torn = {std::byte{1}, std::byte{0x80}};
+  for (const std::size_t step : {std::size_t{1}, std::size_t{2}}) {
+    for (const unsigned width : {1U, 8U}) {
+      CHECK(decoded(stored(codec::varint, whole, width), whole, step, 16, width).fault == "");
+      CHECK(decoded(stored(codec::varint, torn, width), torn, step, 16, width).code ==
+            errc::malformed_stream);
+    }
+  }
+  CHECK(decoded(stored(codec::varint, {}, 0), {}, 1, 16, 8).fault == "");
+}
+
 TEST_CASE("stream_decoder: more or less than the header says is refused, and bytes left over") {
   const bytes original = compressible(10000, 3);
   for (const codec how : {codec::deflate, codec::zlib, codec::zstd}) {

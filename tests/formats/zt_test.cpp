@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -408,6 +410,39 @@ TEST_CASE("zt: 1.1 says nothing of the length of parts, so it is counted") {
   CHECK(tensor(*found, "s/values")->shape == shape_type{3});
   CHECK(tensor(*found, "s/coords")->shape == shape_type{2, 3});
   CHECK(code_of(file(broken)) == errc::wrong_tensor_bytes);
+}
+
+TEST_CASE("zt: a read error while a length is counted fails the file, not only the object") {
+  // The bytes of the component cannot be read.
+  class damaged final : public input {
+   public:
+    explicit damaged(std::string_view file) : file_(bytes_of(file)) {}
+    std::uint64_t bytes() const noexcept override { return file_.bytes(); }
+    result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override {
+      if (offset == 64) return fault{system_code(EIO), "byte 64"};
+      return file_.read(offset, count);
+    }
+
+   private:
+    memory_input file_;
+  };
+  const std::string values = zt_component_text("f32", 64, 20, {{"encoding", cbor_text("zstd")}});
+  const std::string file =
+      with({{"s", zt_object_text({2, 3}, "sparse_coo", {{"values", values}})}}, "1.1.0");
+  for (const auto profile : {strictness::strict, strictness::reference}) {
+    damaged in(file);
+    const auto found = parse_zt(in, profile);
+    REQUIRE_FALSE(found.has_value());
+    CHECK(found.error().code == system_code(EIO));
+    CHECK(found.error().where() == "tensor 's', component 'values': byte 64");
+    // Bytes that can be read but not decoded are an error of the object.
+    memory_input readable(bytes_of(file));
+    const auto decoded = parse_zt(readable, profile);
+    REQUIRE(decoded.has_value());
+    REQUIRE(decoded->unreadable.size() == 1);
+    CHECK(decoded->unreadable[0].cause.code == errc::malformed_stream);
+    CHECK(decoded->unreadable[0].is_left_out == (profile == strictness::reference));
+  }
 }
 
 TEST_CASE("zt: attributes say which blocks the bytes of a tensor are") {

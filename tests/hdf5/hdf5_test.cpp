@@ -4,11 +4,13 @@
 // crash, hang, or send wrong messages.
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -19,7 +21,11 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.hpp"
+#include "formats/hdf5/attributes.hpp"
+#include "formats/hdf5/library.hpp"
 #include "formats/hdf5/pipe_protocol.hpp"
+#include "formats/hdf5/process.hpp"
 #include "support/peak_memory.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"
@@ -193,6 +199,148 @@ TEST_CASE("hdf5: a process that crashes, hangs, lies or is not there is an error
   narrow.memory_bytes_max = 1 << 20;
   // A sanitizer reserves a huge range of addresses, so no limit can be set.
   if (peak_memory_is_ours) CHECK(refusal(file, hdf5(narrow)) != "nothing");
+}
+
+TEST_CASE("hdf5: a process that returns too much is not taken for one that crashed") {
+  const temporary_folder folder;
+  const auto program = in_child(script(folder, "while :; do echo too much; done").native());
+  const unique_fd file(::open((data / "keras.h5").c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(file);
+  const auto answer = h5::describe_in_process(file.get(), program, 1000);
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(answer.error().code == errc::header_too_large);
+  CHECK(has(answer.error().cause(), "returned more than 1,000 bytes"));
+  CHECK_FALSE(has(answer.error().cause(), "crashed"));
+}
+
+TEST_CASE("hdf5: attributes beyond the limit are counted as left out") {
+  using h5::handle;
+  const handle access(::H5Pcreate(H5P_FILE_ACCESS), &::H5Pclose);
+  REQUIRE(::H5Pset_fapl_core(access.get(), 1 << 16, false) >= 0);  // A file in memory.
+  const handle file(::H5Fcreate("limit.h5", H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), &::H5Fclose);
+  REQUIRE(file);
+  const handle space(::H5Screate(H5S_SCALAR), &::H5Sclose);
+  for (const char* name : {"a", "b", "c"}) {
+    const handle attribute(
+        ::H5Acreate2(file.get(), name, H5T_NATIVE_INT, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+        &::H5Aclose);
+    const int value = 7;
+    REQUIRE(::H5Awrite(attribute.get(), H5T_NATIVE_INT, &value) >= 0);
+  }
+  for (const std::uint64_t room : {0U, 1U, 3U, 4U}) {
+    hdf5_contents contents;
+    contents.attributes.resize(hdf5_attributes_max - room);
+    h5::attribute_reader reader{contents};
+    REQUIRE(reader.read_all(file.get(), "").has_value());
+    CHECK(contents.attributes.size() ==
+          hdf5_attributes_max - room + std::min<std::uint64_t>(room, 3));
+    CHECK(contents.attributes_left_out == 3 - std::min<std::uint64_t>(room, 3));
+  }
+}
+
+TEST_CASE("hdf5: an attribute of several dimensions is left out, and a list is kept") {
+  using h5::handle;
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "attributes.h5").native();
+  {
+    const handle file(::H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                      &::H5Fclose);
+    REQUIRE(file);
+    const hsize_t sizes[] = {2, 2, 1};
+    for (const int rank : {0, 1, 2, 3}) {
+      const handle space(::H5Screate_simple(rank, sizes, nullptr), &::H5Sclose);
+      const std::string name = "rank " + std::to_string(rank);
+      const handle attribute(::H5Acreate2(file.get(), name.c_str(), H5T_NATIVE_INT, space.get(),
+                                          H5P_DEFAULT, H5P_DEFAULT),
+                             &::H5Aclose);
+      const int values[] = {5, 6, 7, 8};
+      REQUIRE(::H5Awrite(attribute.get(), H5T_NATIVE_INT, values) >= 0);
+    }
+  }
+  const catalog found = read_catalog(path, {}, {hdf5()});
+  REQUIRE(found.metadata.size() == 2);
+  CHECK(found.metadata[0].first == "rank 0");
+  CHECK(found.metadata[1] == attributes::value_type("rank 1", attribute::json("[5,6]")));
+  REQUIRE(found.notes.size() == 1);
+  CHECK(has(found.notes[0], "2 attributes are left out"));
+}
+
+namespace {
+
+// The numbers 1, 2, 3 and 4 as BF16.
+const std::string bf16_values("\x80\x3F\x00\x40\x40\x40\x80\x40", 8);
+
+// A dataset of four opaque elements, as h5py writes arrays of the package ml_dtypes. If `dtype` is
+// not empty, the dataset has an attribute with this text, as Keras writes.
+void write_opaque(hid_t file, const char* name, std::size_t element_bytes,
+                  const std::string& dtype = "") {
+  using h5::handle;
+  const hsize_t size = 4;
+  const handle type(::H5Tcreate(H5T_OPAQUE, element_bytes), &::H5Tclose);
+  const handle space(::H5Screate_simple(1, &size, nullptr), &::H5Sclose);
+  const handle dataset(
+      ::H5Dcreate2(file, name, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+      &::H5Dclose);
+  std::string values = bf16_values;
+  values.resize(size * element_bytes);
+  REQUIRE(::H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
+  if (dtype.empty()) return;
+  const handle text(::H5Tcopy(H5T_C_S1), &::H5Tclose);
+  REQUIRE(::H5Tset_size(text.get(), H5T_VARIABLE) >= 0);
+  const handle scalar(::H5Screate(H5S_SCALAR), &::H5Sclose);
+  const handle attribute(
+      ::H5Acreate2(dataset.get(), "dtype", text.get(), scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
+      &::H5Aclose);
+  const char* const value = dtype.c_str();
+  REQUIRE(::H5Awrite(attribute.get(), text.get(), &value) >= 0);
+}
+
+}  // namespace
+
+TEST_CASE("hdf5: opaque elements are bf16 if the dataset says so, as Keras writes them") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "keras_bf16.h5").native();
+  {
+    const h5::handle file(::H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                          &::H5Fclose);
+    write_opaque(file.get(), "w", 2, "bfloat16");
+  }
+  for (const extension& with : each_way()) {
+    loader from(host(), {}, {with});
+    const model all = from.load_async(path, {}, use_future).get();
+    const tensor& w = all.at("w");
+    CHECK(w.dtype() == dtype::bf16);
+    REQUIRE(w.shape().size() == 1);
+    CHECK(w.shape()[0] == 4);
+    CHECK(std::string(static_cast<const char*>(w.data()), w.size_bytes()) == bf16_values);
+  }
+}
+
+TEST_CASE(
+    "hdf5: other opaque elements of one or two bytes may be numbers, so strict refuses them") {
+  const temporary_folder folder;
+  struct {
+    std::size_t element_bytes;
+    const char* dtype;
+    bool refused;
+  } const cases[] = {
+      {1, "", true},         {2, "", true},          {2, "float16", true},
+      {1, "bfloat16", true}, {4, "bfloat16", false}, {4, "", false},
+  };
+  for (const auto& each : cases) {
+    CAPTURE(each.element_bytes);
+    CAPTURE(each.dtype);
+    const std::string path = (folder.path() / "opaque.h5").native();
+    {
+      const h5::handle file(::H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                            &::H5Fclose);
+      write_opaque(file.get(), "w", each.element_bytes, each.dtype);
+    }
+    const std::string said = refusal(path, hdf5());
+    CHECK(has(said, "tensor 'w': its elements are opaque") == each.refused);
+    CHECK((said == "nothing") == !each.refused);
+    CHECK(refusal(path, hdf5(), strictness::reference) == "nothing");
+  }
 }
 
 TEST_CASE("hdf5: the process has the file and the pipe, and nothing else of the program") {

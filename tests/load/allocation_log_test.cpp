@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/logged_allocation.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/small_options.hpp"
 #include "support/temporary_folder.hpp"
@@ -86,7 +87,27 @@ struct read_log {
   }
 };
 
+[[gnu::noinline]] logged_allocation log_of_caller(const allocation_log& log) {
+  return {log, {"pin", "unpin"}, &log, 1};
+}
+
 }  // namespace
+
+TEST_CASE("allocation log: the first frame of a stack is the caller's") {
+  std::ostringstream text;
+  const allocation_log log(text);
+  log_of_caller(log).release();
+  const read_log found(text.str());
+  REQUIRE(found.rows.size() == 2);
+  if (found.rows.front().stack == "\"\"") return;  // The C library has no backtrace().
+  // A frame is PROGRAM(FUNCTION+OFFSET) [ADDRESS].
+  const std::string first = found.rows.front().stack.substr(0, found.rows.front().stack.find(';'));
+  REQUIRE(first.find('[') != std::string::npos);
+  const std::uint64_t address = std::stoull(first.substr(first.find('[') + 1), nullptr, 16);
+  const auto function = reinterpret_cast<std::uint64_t>(&log_of_caller);
+  CHECK(address > function);
+  CHECK(address < function + 4096);
+}
 
 TEST_CASE(
     "allocation log: all that was taken is given back, tensors that outlive the loader last") {

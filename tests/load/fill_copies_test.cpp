@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Fills with other kinds of copies: to a device, to the host in a loader of a device, and from
-// decoders.
+// decoders. Also fills from a file with an unreadable object.
 
 #include <doctest/doctest.h>
 
@@ -13,6 +13,9 @@
 #include <mutex>
 #include <ringload/ringload.hpp>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "device/backend.hpp"
 #include "device/host_copies.hpp"
@@ -20,7 +23,9 @@
 #include "support/made_checkpoint.hpp"
 #include "support/npz_text.hpp"
 #include "support/small_options.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
+#include "support/written_file.hpp"
 
 namespace asio = boost::asio;
 using namespace ringload;
@@ -170,4 +175,41 @@ TEST_CASE("fill: compressed, transposed and big-endian arrays fill any memory") 
       for (const guarded_memory& one : memory) CHECK(one.as_expected());
     }
   }
+}
+
+TEST_CASE("fill: an unreadable object counts by the name of the tensor, not of the destination") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "a.zt").string();
+  const tensor_ref good = noise_view("m.bad", dtype::u8, {5'000});
+  writer out(path);
+  add(out, good);
+  add(out, noise_view("bad", dtype::u8, {5'000}, 2));
+  finish(out);
+  // The element type of the object "bad" gets an unknown name. In CBOR, "cbad" and "bu8" are the
+  // texts "bad" and "u8".
+  std::string text = file_text(path);
+  text.replace(text.find("bu8", text.rfind("cbad")), 3, "bu7");
+  write_file(path, text);
+
+  loader with(host(), small_options());
+  const checkpoint opened = get(with.open_async(path, use_future));
+  REQUIRE(opened.catalog().unreadable.size() == 1);
+  std::string memory(5'000, '\0');
+  const auto into = [&](const char* name) {
+    return std::vector{destination(name, memory.data(), dtype::u8, {5'000})};
+  };
+  fill_options how;
+  const auto code = [&](const char* name) {
+    return code_of(with.fill_async(opened, into(name), how, use_future));
+  };
+  how.rename = [](std::string_view name) { return "m." + std::string(name); };
+  get(with.fill_async(opened, into("bad"), how, use_future));
+  CHECK(memory == text_of(good));
+  how.rename = [](std::string_view) { return std::string("bad"); };
+  for (const auto missing : {fill_options::on_missing::error, fill_options::on_missing::report}) {
+    how.missing = missing;
+    CHECK(code("m.bad") == errc::unsupported_feature);
+  }
+  how.rename = {};
+  CHECK(code("bad") == errc::unsupported_feature);
 }

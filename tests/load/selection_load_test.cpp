@@ -278,3 +278,29 @@ TEST_CASE("selection: shards are converted too, and fused tensors lie behind eac
     CHECK(kv.shape()[dim] == 2 * all.second);
   }
 }
+
+TEST_CASE("selection: an empty part of a fused tensor is loaded") {
+  const std::vector<shaped> tensors = {
+      {"a", "U8", 1, {3, 8}}, {"b", "U8", 1, {3, 8}}, {"c", "U8", 1, {0, 8}}};
+  const made_file file(made_file::as_it_is::text, text_of(tensors, 7));
+  loader with(host(), small_options());
+  const checkpoint opened = get(with.open_async(file.name(), use_future));
+  for (const std::uint64_t rank : {0U, 2U, 3U}) {
+    const selection wanted = select().shard("[ab]", 0, rank, 4).fused("f", {"a", "b"}, 1);
+    const model loaded = get(with.load_async(opened, wanted, use_future));
+    const tensor fused = loaded.at("f");
+    CHECK(fused.shape()[0] == (rank < 3 ? 1 : 0));
+    CHECK(fused.shape()[1] == 16);
+    const auto row = [&](const char* name) {
+      return rank < 3 ? original(opened, name).substr(rank * 8, 8) : std::string();
+    };
+    CHECK((bytes_of(fused) == row("a") + row("b")));
+  }
+  const auto both = [&](const char* one, const char* other) {
+    const selection wanted = select().fused("f", {one, other}, 0);
+    const model loaded = get(with.load_async(opened, wanted, use_future));
+    return std::string(bytes_of(loaded.at("f")));
+  };
+  CHECK((both("a", "c") == original(opened, "a")));
+  CHECK((both("c", "b") == original(opened, "b")));
+}

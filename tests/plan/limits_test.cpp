@@ -5,6 +5,7 @@
 
 #include "plan/make_plan.hpp"
 #include "plan/planned.hpp"
+#include "plan/staged_reads.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;
@@ -75,4 +76,55 @@ TEST_CASE("make_plan: the padding before a tensor counts in the sum, too") {
   const std::vector<wanted_tensor> extents = {wanted(0, half + 1, 1, 0),
                                               wanted(0, half - 256, 1, 1)};
   CHECK(refusal(extents, cuda_like_rules(), mib) == errc::size_overflow);
+}
+
+TEST_CASE(
+    "make_plan: a short tensor with a stored stream of 2^56 bytes is refused without a plan") {
+  const std::vector<std::uint64_t> shape = {16 * kib};
+  const std::vector<std::uint64_t> origin = {0};
+  const std::vector<std::uint64_t> strides = {1};
+  std::vector<wanted_stream> streams = {
+      {wanted_stream::kind::decoded, 0, 64, std::uint64_t{1} << 56, 16 * kib}};
+  const std::vector<stored_box> pieces = {{0, 0, origin, shape, strides}};
+  tensor_form form;
+  form.shape = shape;
+  form.has_pieces = true;
+  form.pieces = pieces;
+  const std::vector<wanted_tensor> tensors = {wanted(0, 4096, 1, 1),
+                                              {0, 1, 0, 16 * kib, {}, &form}};
+  plan_input all;
+  all.tensors = tensors;
+  all.streams = streams;
+  std::uint32_t failed_tensor = 0;
+  const auto refused = make_plan(all, host_rules(), {slot}, &failed_tensor);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == errc::memory_exceeded);
+  CHECK(failed_tensor == 1);
+  streams[0].bytes = 100 * slot;
+  CHECK(make_plan(all, host_rules(), {slot}).value().reads.size() == 102);
+}
+
+TEST_CASE("make_plan: the full reads of all chains are counted, and memory raises their limit") {
+  constexpr std::uint64_t slot_bytes = 64 * kib;
+  const std::uint64_t long_stream = std::uint64_t{1} << 40;
+  CHECK(chain_reads_max(0, slot_bytes) == extra_chain_reads);
+  CHECK(chain_reads_max(long_stream / 8, slot_bytes) > long_stream / slot_bytes);
+
+  plan p;
+  p.streams.resize(3);
+  std::uint64_t chain_reads = 0;
+  const auto add = [&](std::uint32_t stream, std::uint64_t offset, std::uint64_t bytes) {
+    const wanted_stream stored = {wanted_stream::kind::decoded, 0, offset, bytes, 1};
+    return add_chain_reads(stream, stored, slot_bytes, 5, chain_reads, p).has_value();
+  };
+  CHECK(add(0, 64, 4 * slot_bytes));
+  CHECK(chain_reads == 3);
+  CHECK(p.reads.size() == 5);
+  CHECK_FALSE(add(1, 0, 4 * slot_bytes));
+  CHECK(chain_reads == 3);
+  CHECK(p.reads.size() == 5);
+  CHECK(add(1, 0, 4 * slot_bytes - 1));
+  CHECK(add(2, 0, 2 * slot_bytes - 1));  // Without a full read after the first.
+  CHECK(chain_reads == 5);
+  CHECK(p.reads.size() == 11);
 }

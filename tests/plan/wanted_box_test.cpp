@@ -63,3 +63,40 @@ TEST_CASE("wanted_box: a byte before or past the destination is refused") {
   form.destination_offset = 24;
   CHECK(check_destination_size(form, backwards, 28).has_value());
 }
+
+TEST_CASE("wanted_box: a box without elements fits at any offset of its destination") {
+  const std::vector<std::uint64_t> shape = {4, 8};
+  const std::vector<range> box = {{4, 4}, {0, 8}};
+  const std::vector<std::int64_t> strides = {64, 4};
+  tensor_form form;
+  form.shape = shape;
+  form.element_bits = 32;
+  form.box = box;
+  form.destination_offset = 256;
+  CHECK(check_destination_size(form, box_of(form, {}).value(), 0).has_value());
+  form.destination_strides = strides;
+  CHECK(check_destination_size(form, box_of(form, {}).value(), 240).has_value());
+}
+
+TEST_CASE("wanted_box: a box without elements of 4 or 6 bits needs no whole bytes") {
+  const std::vector<std::uint64_t> shape = {8, 3, 7};
+  tensor_form form;
+  form.shape = shape;
+  for (const std::uint32_t bits : {4U, 6U}) {
+    form.element_bits = bits;
+    for (const std::vector<range>& box :
+         {std::vector<range>{{3, 3}, {0, 3}, {0, 7}}, std::vector<range>{{0, 8}, {1, 1}, {0, 7}},
+          std::vector<range>{{1, 2}, {1, 2}, {7, 7}}}) {
+      form.box = box;
+      const auto wanted = box_of(form, {});
+      REQUIRE(wanted.has_value());
+      CHECK(wanted->bytes == 0);
+      CHECK(wanted->elements() == 0);
+    }
+  }
+  const std::vector<std::uint64_t> empty_shape = {8, 0, 8};
+  const std::vector<range> part = {{0, 8}, {0, 0}, {7, 7}};
+  form.shape = empty_shape;
+  form.box = part;
+  CHECK(box_of(form, {}).value().elements() == 0);
+}

@@ -6,9 +6,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "request/footprint.hpp"
@@ -218,6 +220,31 @@ TEST_CASE("match: names may differ by a rule, and two destinations may take one 
   CHECK(found->tensors[0].tensor == 1);
   CHECK(found->tensors[1].tensor == 1);
   CHECK(code(two, {at("b", 0, {4}), at("b", 64, {4})}) == errc::invalid_destination);
+}
+
+TEST_CASE("match: an unreadable tensor is its own error, found by the name after the renaming") {
+  std::vector<std::string> asked;
+  const auto find_unreadable = [&](std::string_view name) -> std::optional<fault> {
+    asked.emplace_back(name);
+    if (name != "u") return std::nullopt;
+    return fault{errc::unsupported_feature, "tensor 'u'", "unknown type"};
+  };
+  fill_options how;
+  const auto code_of = [&](const std::string& target) {
+    const auto found =
+        match(two, std::vector{at(target, 0, {4})}, how, floats_only, find_unreadable);
+    return found ? boost::system::error_code() : found.error().code;
+  };
+  for (const auto missing : {fill_options::on_missing::error, fill_options::on_missing::report}) {
+    how.missing = missing;
+    how.rename = {};
+    CHECK(code_of("u") == errc::unsupported_feature);
+    how.rename = [](std::string_view) { return std::string("b"); };
+    CHECK_FALSE(code_of("u"));
+    how.rename = [](std::string_view) { return std::string("u"); };
+    CHECK(code_of("b") == errc::unsupported_feature);
+  }
+  CHECK(asked == names{"u", "u", "u", "u"});
 }
 
 TEST_CASE("match: destinations may interleave, and may not overlap") {

@@ -187,6 +187,23 @@ TEST_CASE("selection: experts are dealt out in blocks, the rest to the lowest ra
   CHECK(code_of(moe, select().experts(4, 4)) == errc::invalid_selection);
 }
 
+TEST_CASE("selection: an expert that is not below the stated number is refused, not lost") {
+  std::vector<std::pair<std::string, shape>> tensors = {{"mlp.gate", {4}}};
+  for (int n = 0; n < 8; ++n) tensors.push_back({"mlp.experts." + std::to_string(n) + ".up", {4}});
+  const catalog moe = catalog_with(tensors);
+  for (const std::uint64_t rank : {0U, 1U}) {
+    CHECK(code_of(moe, select().experts(rank, 2, 4)) == errc::invalid_selection);
+    CHECK(code_of(moe, select().experts(rank, 2, 7)) == errc::invalid_selection);
+    CHECK(names_of(chosen(moe, select().experts(rank, 2, 8))).size() == 1 + 4);
+  }
+  CHECK(sentence_of(moe, select().experts(0, 2, 4)) ==
+        "model.safetensors: tensor 'mlp.experts.4.up': it belongs to expert 4, but the selection "
+        "has only 4 experts");
+  // Experts that the selection removes otherwise may have any number.
+  CHECK(names_of(chosen(moe, select().except("*.[4-7].*").experts(1, 2, 4))) ==
+        names{"mlp.gate", "mlp.experts.2.up", "mlp.experts.3.up"});
+}
+
 TEST_CASE("selection: experts of a checkpoint without experts are an error") {
   CHECK(code_of(llama, select().experts(0, 2)) == errc::invalid_selection);
   CHECK(code_of(llama, select().experts(0, 2, 8)) == errc::invalid_selection);
@@ -274,6 +291,30 @@ TEST_CASE("selection: a composite stays one if all of its parts are chosen, whol
   CHECK(chosen(sparse, select().matching("x")).composites.empty());
   CHECK(chosen(sparse, select().except("s/values")).composites.empty());
   CHECK(chosen(sparse, select().slice("s/values", 0, 0, 2)).composites.empty());
+}
+
+TEST_CASE("selection: ranges that contain the whole tensor select the tensor as a whole") {
+  catalog some = catalog_with({{"w", {4, 3}}, {"s/indices", {4}}, {"s/values", {4}}});
+  some.composites.push_back({"s", "sparse_coo", "", {3, 3}, {"indices", "values"}, 0});
+  some.tensors[0].digest = "crc32c:00000000";
+  for (const selection& wanted :
+       {select().slice("w", 0, 0, 4), select().slice("w", 0, 0, 4).slice("w", 1, 0, 3),
+        select().matching("w").shard("*", 0, 0, 1), select().shard("*", 0, 0, 1)}) {
+    const auto which = choose(some, name_index(some), wanted.requests());
+    REQUIRE(which.has_value());
+    for (const chosen_tensor& each : *which) CHECK(each.boxes.front().ranges.empty());
+    CHECK(chosen(some, wanted).tensors[0].digest == some.tensors[0].digest);
+  }
+  CHECK(chosen(some, select().shard("*", 0, 0, 1)).composites.size() == 1);
+  CHECK(chosen(some, select().slice("w", 0, 0, 3)).tensors[0].digest.empty());
+
+  catalog blocks = catalog_with({{"q", {36}}}, dtype::u8);
+  blocks.tensors[0].type = "q4_0";
+  blocks.tensors[0].original_shape = {2, 32};
+  const tensor_info whole = chosen(blocks, select().slice("q", 0, 0, 2)).tensors[0];
+  CHECK(whole.original_shape == shape{2, 32});
+  CHECK(whole.shape == shape{36});
+  CHECK(whole.bytes == 36);
 }
 
 TEST_CASE("selection: a part of a tensor of blocks counts elements, and cuts no block") {

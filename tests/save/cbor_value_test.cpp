@@ -80,6 +80,8 @@ TEST_CASE("attribute: JSON, with integers as such") {
   CHECK(attribute::json("18446744073709551615").encoded() == "\x1B" + std::string(8, '\xFF'));
   CHECK(attribute::json("-9223372036854775808").encoded() == "\x3B\x7F" + std::string(7, '\xFF'));
   CHECK(attribute::json("-9223372036854775809").encoded() == "\xFA\xDF" + std::string(3, '\0'));
+  CHECK(attribute::json("0.10000000149011612").text() == "0.10000000149011612");
+  CHECK(attribute::json("0.1").text() == "0.1");
   CHECK(attribute::json(" \"x\" ").encoded() == "\x61x");
   CHECK_THROWS_AS(attribute::json("{"), error);
   CHECK_THROWS_AS(attribute::json("1 2"), error);

@@ -191,8 +191,8 @@ void copy_words(std::uint32_t bytes, const whole_box& box, const std::byte* from
   }
 }
 
-// Size of each temporary buffer of a conversion. One buffer has the stored elements, the other
-// buffer has the converted elements.
+// Size of each temporary buffer of a conversion. The buffers have the stored elements, the elements
+// with swapped bytes, and the converted elements.
 constexpr std::size_t buffer_bytes = 4096;
 
 // Copies one row. An element may have any number of bytes.
@@ -222,6 +222,7 @@ void convert_line(const strided_map& map, const std::byte* from, std::byte* to, 
     return;
   }
   alignas(64) std::byte stored[buffer_bytes];
+  alignas(64) std::byte swapped[buffer_bytes];
   alignas(64) std::byte converted[buffer_bytes];
   const std::size_t step = std::max<std::size_t>(1, buffer_bytes / std::max(in, out));
   for (std::size_t i = 0; i < line.count; i += step) {
@@ -233,8 +234,8 @@ void convert_line(const strided_map& map, const std::byte* from, std::byte* to, 
       source = stored;
     }
     if (map.swap_bytes != 0) {
-      swap_bytes_of(source, stored, count * in, map.swap_bytes);
-      source = stored;
+      swap_bytes_of(source, swapped, count * in, map.swap_bytes);
+      source = swapped;
     }
     convert(source, scatters ? converted : target, count, map.cast);
     if (scatters)

@@ -34,7 +34,10 @@ class varint_decoder final : public decoder {
         out[step.produced++] = static_cast<std::byte>(value_);
         value_ >>= 8U;
       }
-      if (ready_bytes_ > 0 || step.taken == in.size()) return step;
+      if (ready_bytes_ > 0 || step.taken == in.size()) {
+        step.ended = ready_bytes_ == 0 && shift_ == 0;
+        return step;
+      }
       if (shift_ == 0) value_ = 0;
       if (shift_ >= 70)
         return fault{errc::malformed_stream, "", "a varint has more than ten bytes"};

@@ -35,8 +35,9 @@ class decoder {
   struct progress {
     std::size_t taken = 0;     // Used input bytes.
     std::size_t produced = 0;  // Written output bytes.
-    // True if the codec's end marker was reached. The codecs raw and varint have no end marker.
-    // With zstd, true at the end of each frame, although another frame may follow.
+    // True if the codec's end marker was reached. The codec raw has no end marker. With zstd, true
+    // at the end of each frame, although another frame may follow. With varint, true at the end of
+    // each integer, although another integer may follow.
     bool ended = false;
   };
 

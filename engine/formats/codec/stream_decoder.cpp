@@ -119,7 +119,7 @@ result<void> stream_decoder::finish(decoded_output& out) {
     std::span<const std::byte> no_bytes;
     if (auto status = expect_end(no_bytes); !status) return status.error();
   }
-  const bool has_end = stream_.stored_codec != codec::raw && stream_.stored_codec != codec::varint;
+  const bool has_end = stream_.stored_codec != codec::raw;
   if (produced_ != stream_.decoded_bytes || (has_end && !ended_)) {
     return malformed_stream("the stream is incomplete after " + grouped(produced_) +
                             " decoded bytes, the header says " + grouped(stream_.decoded_bytes));

@@ -5,8 +5,10 @@
 #if RINGLOAD_HAS_ZSTD
 #include <zstd.h>
 
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #endif
 
 namespace ringload::inline v0 {
@@ -15,9 +17,14 @@ namespace ringload::inline v0 {
 
 namespace {
 
+struct free_context {
+  void operator()(::ZSTD_CCtx* context) const noexcept { ::ZSTD_freeCCtx(context); }
+};
+using owned_context = std::unique_ptr<::ZSTD_CCtx, free_context>;
+
 class library_encoder final : public zstd_frame_encoder {
  public:
-  explicit library_encoder(::ZSTD_CCtx* context) noexcept : context_(context) {}
+  explicit library_encoder(owned_context context) noexcept : context_(std::move(context)) {}
 
   result<void> encode(std::span<const std::byte> in, std::vector<std::byte>& out) override {
     out.resize(::ZSTD_compressBound(in.size()));
@@ -31,23 +38,18 @@ class library_encoder final : public zstd_frame_encoder {
   }
 
  private:
-  struct release {
-    void operator()(::ZSTD_CCtx* context) const noexcept { ::ZSTD_freeCCtx(context); }
-  };
-
-  std::unique_ptr<::ZSTD_CCtx, release> context_;
+  owned_context context_;
 };
 
 }  // namespace
 
 result<std::unique_ptr<zstd_frame_encoder>> zstd_frame_encoder::make(int level,
                                                                      bool has_content_size) {
-  ::ZSTD_CCtx* const context = ::ZSTD_createCCtx();
-  if (context == nullptr) throw std::bad_alloc();
-  std::unique_ptr<zstd_frame_encoder> encoder = std::make_unique<library_encoder>(context);
-  ::ZSTD_CCtx_setParameter(context, ::ZSTD_c_compressionLevel, level);
-  ::ZSTD_CCtx_setParameter(context, ::ZSTD_c_contentSizeFlag, has_content_size ? 1 : 0);
-  return encoder;
+  owned_context context(::ZSTD_createCCtx());
+  if (!context) throw std::bad_alloc();
+  ::ZSTD_CCtx_setParameter(context.get(), ::ZSTD_c_compressionLevel, level);
+  ::ZSTD_CCtx_setParameter(context.get(), ::ZSTD_c_contentSizeFlag, has_content_size ? 1 : 0);
+  return std::unique_ptr<zstd_frame_encoder>(std::make_unique<library_encoder>(std::move(context)));
 }
 
 #else

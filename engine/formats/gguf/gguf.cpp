@@ -23,7 +23,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::uint64_t name_bytes_end = 64;  // Names must have fewer than 64 bytes.
+// Limits for the size of a name. The first limit is the specification's, which the package gguf
+// does not check. Some programs are built with a larger limit than the specification's.
+constexpr std::uint64_t name_bytes_max_strict = 64;
+constexpr std::uint64_t name_bytes_max_reference = 255;
 constexpr std::uint32_t gguf_rank_max = 4;
 // Size of the smallest tensor info, which has an empty name and no dimensions.
 constexpr std::uint64_t info_bytes_min = 8 + 4 + 4 + 8;
@@ -86,15 +89,17 @@ fault at_tensor(const tensor_claim& claim, errc code, std::string cause) {
   return {code, tensor_place(claim.name) + ", byte " + grouped(claim.info_byte), std::move(cause)};
 }
 
-bool read_name(input_cursor& in, std::endian order, tensor_claim& out) {
+bool read_name(input_cursor& in, std::endian order, strictness strictness, tensor_claim& out) {
   const std::uint64_t begin = in.position();
   std::uint64_t bytes = 0;
   std::string_view text;
   if (!in.number(bytes, order)) return false;
-  if (bytes >= name_bytes_end) {
-    return in.fail_at(begin, errc::malformed_header,
-                      "a tensor's name has " + grouped(bytes) + " bytes, the limit is " +
-                          grouped(name_bytes_end - 1));
+  const std::uint64_t bytes_max =
+      strictness == strictness::strict ? name_bytes_max_strict : name_bytes_max_reference;
+  if (bytes > bytes_max) {
+    return in.fail_at(
+        begin, errc::malformed_header,
+        "a tensor's name has " + grouped(bytes) + " bytes, the limit is " + grouped(bytes_max));
   }
   if (!in.text(static_cast<std::size_t>(bytes), text)) return false;
   if (utf8_valid_bytes(text) != text.size()) {
@@ -134,10 +139,10 @@ bool read_type(input_cursor& in, std::endian order, tensor_claim& out) {
                                (gguf_type_removed(id) ? "GGUF has removed" : "is unknown")));
 }
 
-bool read_info(input_cursor& in, std::endian order, tensor_claim& out) {
+bool read_info(input_cursor& in, std::endian order, strictness strictness, tensor_claim& out) {
   out.info_byte = in.position();
-  return read_name(in, order, out) && read_dims(in, order, out) && read_type(in, order, out) &&
-         in.number(out.offset, order);
+  return read_name(in, order, strictness, out) && read_dims(in, order, out) &&
+         read_type(in, order, out) && in.number(out.offset, order);
 }
 
 result<std::uint64_t> bytes_of(const tensor_claim& claim) {
@@ -223,7 +228,7 @@ bool read_infos(input_cursor& in, const prologue& counts, strictness strictness,
   std::unordered_set<std::string> names;
   for (std::uint64_t i = 0; i < counts.tensors; ++i) {
     tensor_claim& claim = out.emplace_back();
-    if (!read_info(in, counts.order, claim)) return false;
+    if (!read_info(in, counts.order, strictness, claim)) return false;
     if (!budget.take_tensor(claim.name.size(), claim.dims.size())) {
       return in.fail(at_tensor(claim, errc::header_too_large, budget.cause()));
     }

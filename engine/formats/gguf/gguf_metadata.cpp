@@ -22,6 +22,9 @@ namespace {
 constexpr std::uint64_t key_bytes_max = 65'535;
 constexpr std::uint64_t string_bytes_max = std::uint64_t{1} << 30;
 constexpr std::uint64_t array_elements_max = std::uint64_t{1} << 30;
+constexpr unsigned array_depth_max = 16;  // Limit for the depth of arrays inside arrays.
+// A byte of a string can become an escape of six bytes in JSON.
+constexpr std::uint64_t json_escape_bytes = 6;
 constexpr std::string_view alignment_key = "general.alignment";
 
 enum class value_type : std::uint32_t {
@@ -67,14 +70,16 @@ class metadata_reader {
       : in_(in), order_(pairs.order), strict_(pairs.strictness == strictness::strict) {}
 
   bool pair(std::string& key, attribute& out, std::uint64_t& alignment, bool& left_out);
+  // Returns true if the last pair is left out because it has arrays inside an array.
+  bool is_nested() const noexcept { return nested_; }
 
  private:
   bool length(std::uint64_t bytes_max, std::size_t& out);
-  bool string(std::string_view& out);
+  bool string(std::uint64_t growth, std::string_view& out);
   bool type(value_type& out);
-  bool value(value_type element_type, std::string& out);
+  bool value(value_type element_type, std::string& out, unsigned depth_left);
   bool boolean(std::string& out);
-  bool array(std::string& out);
+  bool array(std::string& out, unsigned depth_left);
   bool set_alignment(value_type element_type, std::uint64_t& alignment);
 
   template <class T>
@@ -109,6 +114,9 @@ class metadata_reader {
   const bool strict_;
   std::uint64_t used_ = 0;  // Total bytes of attribute::text(). At most gguf_metadata_bytes_max.
   bool left_out_ = false;   // True if the current pair is left out.
+  bool nested_ = false;     // True if the current pair has arrays inside an array.
+  // Limit for the elements of the current pair that must be read one by one.
+  std::uint64_t elements_left_ = gguf_strings_max;
 };
 
 bool metadata_reader::length(std::uint64_t bytes_max, std::size_t& out) {
@@ -125,11 +133,13 @@ bool metadata_reader::length(std::uint64_t bytes_max, std::size_t& out) {
 }
 
 // Leaves out the pair if the string may exceed the limit. The limit applies to attribute::text(),
-// which is JSON for an array. Escapes in JSON can make a string six times as long.
-bool metadata_reader::string(std::string_view& out) {
+// which may be `growth` times as long as the string.
+bool metadata_reader::string(std::uint64_t growth, std::string_view& out) {
   std::size_t bytes = 0;
   if (!length(string_bytes_max, bytes)) return false;
-  if (bytes <= (gguf_metadata_bytes_max - used_) / 6) return in_.text(bytes, out);
+  if (!left_out_ && bytes <= (gguf_metadata_bytes_max - used_) / growth) {
+    return in_.text(bytes, out);
+  }
   left_out_ = true;
   out = {};
   return in_.skip(bytes);
@@ -159,13 +169,17 @@ bool metadata_reader::boolean(std::string& out) {
   return true;
 }
 
-bool metadata_reader::array(std::string& out) {
+// Leaves out the pair if the elements are arrays. `depth_left` is the number of arrays that may be
+// nested, including this array.
+bool metadata_reader::array(std::string& out, unsigned depth_left) {
   const std::uint64_t begin = in_.position();
   value_type element_type = value_type::u8;
   std::uint64_t count = 0;
   if (!type(element_type) || !in_.number(count, order_)) return false;
-  if (element_type == value_type::array) {
-    return in_.fail_at(begin, errc::malformed_header, "an array of arrays is not allowed");
+  if (element_type == value_type::array && depth_left <= 1) {
+    return in_.fail_at(
+        begin, errc::header_too_large,
+        "arrays are nested more than " + grouped(std::uint64_t{array_depth_max}) + " deep");
   }
   if (count > array_elements_max || count > in_.left() / bytes_of(element_type)) {
     return in_.fail_at(
@@ -174,26 +188,30 @@ bool metadata_reader::array(std::string& out) {
             grouped(std::min(array_elements_max, in_.left() / bytes_of(element_type))) +
             " are possible");
   }
-  // Each string must be skipped separately, so the number of strings is limited.
-  if (element_type == value_type::string && count > gguf_strings_max) {
+  const bool is_array = element_type == value_type::array;
+  const bool one_by_one = is_array || element_type == value_type::string;
+  // Each string or array must be skipped separately, so the number of these elements is limited.
+  if (one_by_one && count > elements_left_) {
     return in_.fail_at(begin, errc::header_too_large,
-                       "an array of " + grouped(count) + " strings is announced, the limit is " +
-                           grouped(gguf_strings_max));
+                       "an array of " + grouped(count) + (is_array ? " arrays" : " strings") +
+                           " is announced, the limit is " + grouped(elements_left_));
   }
+  if (one_by_one) elements_left_ -= count;
+  if (is_array) left_out_ = nested_ = true;
   cbor_writer(out).array(count);
-  // The JSON text of a number or of a bool can be six times as long as its CBOR.
-  const std::uint64_t growth = element_type == value_type::string ? 1 : 6;
+  // The JSON text of a bool can be six times as long as its CBOR. The text of a float can be even
+  // longer, so pair() checks the text again.
+  const std::uint64_t growth = one_by_one ? 1 : 6;
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (!value(element_type, out)) return false;
+    if (!value(element_type, out, depth_left - 1)) return false;
     if (fits(growth * out.size())) continue;
     out.clear();
-    if (element_type != value_type::string)
-      return in_.skip((count - i - 1) * bytes_of(element_type));
+    if (!one_by_one) return in_.skip((count - i - 1) * bytes_of(element_type));
   }
   return true;
 }
 
-bool metadata_reader::value(value_type element_type, std::string& out) {
+bool metadata_reader::value(value_type element_type, std::string& out, unsigned depth_left) {
   switch (element_type) {
     case value_type::u8: return number<std::uint8_t>(out);
     case value_type::i8: return number<std::int8_t>(out);
@@ -206,11 +224,11 @@ bool metadata_reader::value(value_type element_type, std::string& out) {
     case value_type::u64: return number<std::uint64_t>(out);
     case value_type::i64: return number<std::int64_t>(out);
     case value_type::f64: return number<double>(out);
-    case value_type::array: return array(out);
+    case value_type::array: return array(out, depth_left);
     case value_type::string: break;
   }
   std::string_view text;
-  if (!string(text)) return false;
+  if (!string(json_escape_bytes, text)) return false;
   cbor_writer(out).text(as_utf8(text));
   return true;
 }
@@ -233,7 +251,8 @@ bool metadata_reader::set_alignment(value_type element_type, std::uint64_t& alig
 bool metadata_reader::pair(std::string& key, attribute& out, std::uint64_t& alignment,
                            bool& left_out) {
   const std::uint64_t begin = in_.position();
-  left_out_ = false;
+  left_out_ = nested_ = false;
+  elements_left_ = gguf_strings_max;
   std::size_t bytes = 0;
   std::string_view name;
   if (!length(key_bytes_max, bytes) || !in_.text(bytes, name)) return false;
@@ -250,9 +269,11 @@ bool metadata_reader::pair(std::string& key, attribute& out, std::uint64_t& alig
     if (!set_alignment(element_type, alignment)) return false;
     cbor_writer(encoded).unsigned_integer(alignment);
   } else if (element_type == value_type::string) {
-    if (!string(name)) return false;
-    cbor_writer(encoded).text(as_utf8(name));
-  } else if (!value(element_type, encoded)) {
+    if (!string(1, name)) return false;
+    // Each byte that is not UTF-8 becomes three bytes, so the limit is checked again.
+    const std::string text = as_utf8(name);
+    if (fits(text.size())) cbor_writer(encoded).text(text);
+  } else if (!value(element_type, encoded, array_depth_max)) {
     return false;
   }
   if (!left_out_) out = attribute::cbor(std::move(encoded));
@@ -280,9 +301,11 @@ bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, description_b
       return in.fail_at(begin, errc::malformed_header, "duplicate key '" + printable(key) + "'");
     }
     if (left_out) {
-      entries.notes.push_back("the value of '" + printable(key) +
-                              "' is left out, because metadata is limited to " +
-                              grouped(gguf_metadata_bytes_max) + " bytes");
+      entries.notes.push_back(
+          "the value of '" + printable(key) + "' is left out, because " +
+          (reader.is_nested()
+               ? "it has arrays inside an array"
+               : "metadata is limited to " + grouped(gguf_metadata_bytes_max) + " bytes"));
     } else {
       entries.metadata.emplace_back(key, std::move(value));
     }

@@ -3,6 +3,7 @@
 #include "formats/hdf5/attributes.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <vector>
@@ -16,19 +17,26 @@ namespace {
 // Limits for one attribute.
 constexpr std::size_t numbers_max = 4096;
 constexpr std::size_t texts_max = 100'000;
+constexpr std::size_t short_text_bytes_max = 4096;
 
-// Collects only the names, because attributes must not be read during an iteration of libhdf5.
-result<std::vector<std::string>> names_of(hid_t object, std::size_t names_max) {
+// Collects only the names, because attributes must not be read during an iteration of libhdf5. Adds
+// the number of attributes after the first `names_max` attributes to `left_out`.
+result<std::vector<std::string>> names_of(hid_t object, std::size_t names_max,
+                                          std::uint64_t& left_out) {
   struct state {
     std::vector<std::string> names;
     std::size_t names_max;
+    std::uint64_t left_out;
     std::exception_ptr thrown;
-  } collected = {{}, names_max, {}};
+  } collected = {{}, names_max, 0, {}};
   const auto append = [](hid_t, const char* name, const H5A_info_t*, void* user_data) -> herr_t {
     auto& to = *static_cast<state*>(user_data);
     try {
-      if (to.names.size() >= to.names_max) return H5_ITER_STOP;
-      to.names.emplace_back(name);
+      if (to.names.size() < to.names_max) {
+        to.names.emplace_back(name);
+      } else {
+        ++to.left_out;
+      }
       return H5_ITER_CONT;
     } catch (...) {
       // An exception must not pass through C functions.
@@ -40,6 +48,7 @@ result<std::vector<std::string>> names_of(hid_t object, std::size_t names_max) {
       ::H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, append, &collected);
   if (collected.thrown) std::rethrow_exception(collected.thrown);
   if (status < 0) return refused("attributes");
+  left_out += collected.left_out;
   return std::move(collected.names);
 }
 
@@ -51,12 +60,15 @@ class reader {
         space_(::H5Aget_space(attribute), &::H5Sclose),
         bytes_left_(bytes_left) {}
 
-  // Returns false if the attribute cannot be read, is too large, or has an unsupported type.
+  // Returns false if the attribute cannot be read, is too large, or has an unsupported type or
+  // several dimensions.
   bool read(hdf5_attribute& out) {
     if (!type_ || !space_) return false;
     const H5S_class_t extent = ::H5Sget_simple_extent_type(space_.get());
     const hssize_t count = ::H5Sget_simple_extent_npoints(space_.get());
-    const bool known = extent == H5S_SCALAR || extent == H5S_SIMPLE;
+    // A JSON array has no shape, so an attribute of several dimensions cannot be expressed.
+    const bool known = (extent == H5S_SCALAR || extent == H5S_SIMPLE) &&
+                       ::H5Sget_simple_extent_ndims(space_.get()) <= 1;
     if (!known || count < 0 || static_cast<std::size_t>(count) > texts_max) return false;
     count_ = static_cast<std::size_t>(count);
     out.is_list = extent == H5S_SIMPLE;
@@ -135,7 +147,8 @@ std::size_t bytes_of(const hdf5_attribute& attribute) {
 }  // namespace
 
 result<void> attribute_reader::read_all(hid_t object, const std::string& name) {
-  auto names = names_of(object, hdf5_attributes_max - contents.attributes.size());
+  auto names = names_of(object, hdf5_attributes_max - contents.attributes.size(),
+                        contents.attributes_left_out);
   if (!names) return names.error();
   for (const std::string& attribute_name : *names) {
     const handle attribute(::H5Aopen(object, attribute_name.c_str(), H5P_DEFAULT), &::H5Aclose);
@@ -150,6 +163,14 @@ result<void> attribute_reader::read_all(hid_t object, const std::string& name) {
     contents.attributes.push_back(std::move(stored));
   }
   return {};
+}
+
+std::optional<std::string> short_text_of(hid_t object, const char* attribute_name) {
+  const handle attribute(::H5Aopen(object, attribute_name, H5P_DEFAULT), &::H5Aclose);
+  hdf5_attribute stored;
+  const bool read = attribute && reader(attribute.get(), short_text_bytes_max).read(stored);
+  if (!read || stored.is_list || stored.texts.size() != 1) return std::nullopt;
+  return std::move(stored.texts.front());
 }
 
 }  // namespace ringload::inline v0::h5

@@ -6,6 +6,7 @@
 #include <hdf5.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "base/fault.hpp"
@@ -21,9 +22,14 @@ struct attribute_reader {
   std::size_t bytes_left = attribute_bytes_max;
 
   // Adds the attributes of `object` to contents.attributes. Adds `name` and a dot before each
-  // attribute name, unless `name` is empty. If an attribute cannot be read, is too large, or has an
-  // unsupported type, only increments contents.attributes_left_out.
+  // attribute name, unless `name` is empty. If an attribute cannot be read, is too large, has an
+  // unsupported type or several dimensions, or exceeds hdf5_attributes_max, only increments
+  // contents.attributes_left_out.
   result<void> read_all(hid_t object, const std::string& name);
 };
+
+// Returns the text of a scalar attribute. Returns an empty optional if `object` has no such
+// attribute, or if the attribute is not one short text.
+std::optional<std::string> short_text_of(hid_t object, const char* attribute_name);
 
 }  // namespace ringload::inline v0::h5

@@ -306,7 +306,7 @@ result<described> describer::describe() {
   type_ = handle(::H5Dget_type(dataset_), &::H5Tclose);
   space_ = handle(::H5Dget_space(dataset_), &::H5Sclose);
   if (!type_ || !space_) return failed();
-  elements_ = element_form_of(type_.get());
+  elements_ = element_form_of(type_.get(), dataset_);
   const auto left_out = [](std::string reason, bool numbers) {
     return described(hdf5_left_out{{}, std::move(reason), numbers});
   };

@@ -124,9 +124,10 @@ class running_process {
   const unique_fd pidfd_;  // Empty before Linux 5.3.
 };
 
-// Reads until the other end of the pipe is closed, or more than message_bytes_max bytes were read.
+// Reads until the other end of the pipe is closed, or more than `bytes_max` bytes were read.
 // Returns false if the deadline is reached.
-result<bool> read_to_end(int pipe, clock::time_point deadline, std::vector<std::byte>& out) {
+result<bool> read_to_end(int pipe, clock::time_point deadline, std::size_t bytes_max,
+                         std::vector<std::byte>& out) {
   std::size_t arrived = 0;
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
@@ -143,7 +144,7 @@ result<bool> read_to_end(int pipe, clock::time_point deadline, std::vector<std::
     if (got < 0 && errno != EINTR) return system_fault(errno, "read");
     if (got < 0) continue;
     arrived += static_cast<std::size_t>(got);
-    if (got == 0 || arrived > message_bytes_max) {
+    if (got == 0 || arrived > bytes_max) {
       out.resize(arrived);
       return true;
     }
@@ -163,7 +164,8 @@ fault no_answer(int status, const std::string& program) {
 
 }  // namespace
 
-result<hdf5_contents> describe_in_process(int file, const hdf5_process& settings) {
+result<hdf5_contents> describe_in_process(int file, const hdf5_process& settings,
+                                          std::size_t message_bytes) {
   std::array<int, 2> pipe_ends = {};
   if (::pipe2(pipe_ends.data(), O_CLOEXEC) != 0) return system_fault(errno, "pipe");
   const unique_fd reading(pipe_ends[0]);
@@ -181,13 +183,18 @@ result<hdf5_contents> describe_in_process(int file, const hdf5_process& settings
   // A longer time could overflow the clock.
   const auto limit =
       std::min<std::chrono::milliseconds>(settings.time_max, std::chrono::hours(24 * 365));
-  auto ended = read_to_end(reading.get(), clock::now() + limit, message);
+  auto ended = read_to_end(reading.get(), clock::now() + limit, message_bytes, message);
   const int status = process.end();
   if (!ended) return ended.error();
   if (!*ended) {
     return fault{errc::malformed_header, "",
                  "libhdf5 was still parsing after " + std::to_string(settings.time_max.count()) +
                      " ms, so its process was ended"};
+  }
+  if (message.size() > message_bytes) {
+    return fault{errc::header_too_large, "",
+                 "the parsing process (" + settings.program + ") returned more than " +
+                     grouped(message_bytes) + " bytes, so it was ended"};
   }
   if (!is_whole_message(message)) return no_answer(status, settings.program);
   return decode_message(message);

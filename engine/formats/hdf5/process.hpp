@@ -5,10 +5,12 @@
 // Therefore a program that parses HDF5 files only in other processes need not link libhdf5.
 // parser_main.cpp has the code of the process.
 
+#include <cstddef>
 #include <ringload/hdf5.hpp>
 
 #include "base/fault.hpp"
 #include "formats/hdf5.hpp"
+#include "formats/hdf5/pipe_protocol.hpp"
 
 namespace ringload::inline v0::h5 {
 
@@ -18,7 +20,8 @@ namespace ringload::inline v0::h5 {
 inline constexpr const char* process_argument = "--ringload-hdf5-parse";
 
 // Runs `settings.program` for the open file. Thread-safe. When the function returns, the process
-// has ended.
-result<hdf5_contents> describe_in_process(int file, const hdf5_process& settings);
+// has ended. Fails if the message has more than `message_bytes` bytes.
+result<hdf5_contents> describe_in_process(int file, const hdf5_process& settings,
+                                          std::size_t message_bytes = message_bytes_max);
 
 }  // namespace ringload::inline v0::h5

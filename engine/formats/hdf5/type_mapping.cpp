@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "formats/hdf5/attributes.hpp"
 #include "formats/hdf5/library.hpp"
 
 namespace ringload::inline v0::h5 {
@@ -163,6 +164,17 @@ element_form array_form(hid_t type, unsigned depth) {
   return out;
 }
 
+// h5py writes bfloat16 and the 8-bit floats of the package ml_dtypes as an opaque type, which
+// states only the size of an element.
+element_form opaque_form(hid_t type) {
+  const std::size_t bytes = ::H5Tget_size(type);
+  if (bytes > 2) return make_unreadable_form("its elements are opaque", false);
+  return make_unreadable_form(
+      "its elements are opaque, of " + std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes") +
+          ", and may be numbers whose type the file does not state, as h5py writes ml_dtypes",
+      true);
+}
+
 element_form form_of(hid_t type, unsigned depth) {
   if (depth > type_nesting_max) return make_unreadable_form("its type is nested too deeply", false);
   switch (::H5Tget_class(type)) {
@@ -175,7 +187,7 @@ element_form form_of(hid_t type, unsigned depth) {
     case H5T_STRING: return make_unreadable_form("it holds strings", false);
     case H5T_VLEN: return make_unreadable_form("its elements have different lengths (vlen)", false);
     case H5T_REFERENCE: return make_unreadable_form("it holds references", false);
-    case H5T_OPAQUE: return make_unreadable_form("its elements are opaque", false);
+    case H5T_OPAQUE: return opaque_form(type);
     case H5T_TIME: return make_unreadable_form("it holds times", false);
 #if H5_VERSION_GE(2, 0, 0)
     case H5T_COMPLEX: {
@@ -189,6 +201,11 @@ element_form form_of(hid_t type, unsigned depth) {
 
 }  // namespace
 
-element_form element_form_of(hid_t type) { return form_of(type, 0); }
+element_form element_form_of(hid_t type, hid_t dataset) {
+  // Keras states the type of a bfloat16 dataset in an attribute.
+  const bool is_bf16 = ::H5Tget_class(type) == H5T_OPAQUE && ::H5Tget_size(type) == 2 &&
+                       short_text_of(dataset, "dtype") == "bfloat16";
+  return is_bf16 ? make_readable_form(dtype::bf16, H5T_ORDER_LE) : form_of(type, 0);
+}
 
 }  // namespace ringload::inline v0::h5

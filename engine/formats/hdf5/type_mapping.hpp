@@ -23,6 +23,7 @@ struct element_form {
   bool numbers = false;  // True if the elements are numbers in an unsupported form.
 };
 
-element_form element_form_of(hid_t type);
+// `type` is the type of `dataset`.
+element_form element_form_of(hid_t type, hid_t dataset);
 
 }  // namespace ringload::inline v0::h5

@@ -136,6 +136,9 @@ std::optional<fault> tensor_converter::set_shape() {
   if (type_->packed.empty()) return std::nullopt;
   out_.type = type_->packed;
   out_.original_shape = tensor_.dims;
+  // An empty original_shape would mean that the elements are not packed, so a scalar has one
+  // dimension.
+  if (out_.original_shape.empty()) out_.original_shape = {1};
   out_.shape = {out_.bytes};
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/checked.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
+#include "formats/description_budget.hpp"
 #include "formats/pytorch/dcp_boxes.hpp"
 #include "formats/pytorch/pickle.hpp"
 #include "formats/pytorch/torch_names.hpp"
@@ -27,17 +29,22 @@ namespace {
 
 using dims = std::vector<std::uint64_t>;
 
+constexpr std::size_t attributes_max = 64;  // Limit for one object. PyTorch writes a few.
+// A name or path counts as one more visit for each of this number of bytes.
+constexpr std::size_t visit_bytes = 256;
+
 // A range of a file that stores one box of a tensor.
 struct dcp_item {
   std::string_view path;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  std::optional<std::size_t> box;  // Position of the box in the pieces of its tensor.
 };
 
 class metadata_reader {
  public:
-  explicit metadata_reader(const pickle& in, strictness strictness)
-      : in_(in), strict_(strictness == strictness::strict) {}
+  metadata_reader(const pickle& in, strictness strictness, std::uint64_t file_bytes)
+      : in_(in), strict_(strictness == strictness::strict), budget_(strictness, file_bytes) {}
 
   result<file_entries> run();
 
@@ -50,11 +57,15 @@ class metadata_reader {
   result<void> add(std::string_view name, pickle_value description);
   result<torch_element> element(pickle_value description) const;
   result<entry> tensor(const std::string& name, pickle_value description);
-  result<piece> box(const std::string& name, pickle_value chunk);
+  result<void> add_box(const std::string& name, pickle_value chunk, std::vector<piece>& boxes);
+  result<void> count_visits(std::size_t visits, std::size_t text_bytes);
   std::uint32_t file_of(std::string_view path);
 
   const pickle& in_;
   const bool strict_;
+  description_budget budget_;
+  std::uint64_t visits_ = 0;
+  std::set<std::string_view> names_;  // The names of the tensors.
   std::map<std::pair<std::string_view, dims>, dcp_item> items_;
   std::map<std::string, std::uint32_t, std::less<>> files_;
   file_entries entries_;
@@ -73,6 +84,11 @@ result<pickle_value> metadata_reader::attribute(pickle_value object, std::string
   const pickle_value state = in_.state(object);
   if (state.has_kind(pickle_kind::dict)) {
     const auto& items = in_.container(state);
+    if (items.size() > 2 * attributes_max) {
+      return fault{
+          errc::header_too_large, "",
+          "an object of the metadata has more than " + grouped(attributes_max) + " attributes"};
+    }
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       if (items[i].has_kind(pickle_kind::text) && in_.text(items[i]) == name) return items[i + 1];
     }
@@ -111,7 +127,15 @@ result<dcp_item> metadata_reader::item_of(pickle_value info) const {
       return unsupported("an item was transformed by an extension when it was written");
   }
   return dcp_item{in_.text(*path), static_cast<std::uint64_t>(offset->integer()),
-                  static_cast<std::uint64_t>(length->integer())};
+                  static_cast<std::uint64_t>(length->integer()), std::nullopt};
+}
+
+result<void> metadata_reader::count_visits(std::size_t visits, std::size_t text_bytes) {
+  visits_ += visits * (1 + text_bytes / visit_bytes);
+  if (visits_ <= dcp_visits_max) return {};
+  return fault{errc::header_too_large, "",
+               "the metadata has too many chunks, repeats its chunks too often, or has too long "
+               "names"};
 }
 
 result<void> metadata_reader::read_items(pickle_value root) {
@@ -124,6 +148,7 @@ result<void> metadata_reader::read_items(pickle_value root) {
     auto name = attribute(index, "fqn");
     if (!name) return name.error();
     if (!name->has_kind(pickle_kind::text)) return malformed("the name of an item is not text");
+    if (auto status = count_visits(1, in_.text(*name).size()); !status) return status.error();
     // Only items of tensors have offsets.
     const auto offsets = attribute(index, "offset");
     if (!offsets || offsets->has_kind(pickle_kind::none)) continue;
@@ -163,7 +188,9 @@ std::uint32_t metadata_reader::file_of(std::string_view path) {
   return known->second;
 }
 
-result<piece> metadata_reader::box(const std::string& name, pickle_value chunk) {
+// Adds the box of a chunk to `boxes`. Ignores boxes without elements and repeated boxes.
+result<void> metadata_reader::add_box(const std::string& name, pickle_value chunk,
+                                      std::vector<piece>& boxes) {
   if (!is_object(chunk, "ChunkStorageMetadata"))
     return malformed("one of its chunks has an unknown type");
   auto offsets = attribute(chunk, "offsets");
@@ -175,11 +202,16 @@ result<piece> metadata_reader::box(const std::string& name, pickle_value chunk) 
   piece out;
   out.origin = std::move(*origin);
   out.extent = std::move(*extent);
-  if (std::ranges::find(out.extent, 0U) != out.extent.end()) return out;
+  if (std::ranges::find(out.extent, 0U) != out.extent.end()) return {};
   const auto item = items_.find({name, out.origin});
   if (item == items_.end()) {
     return malformed("no item has its chunk that begins at " + shape_text(out.origin));
   }
+  if (item->second.box) {
+    if (boxes[*item->second.box].extent == out.extent) return {};
+    return malformed("two chunks of different sizes begin at " + shape_text(out.origin));
+  }
+  if (auto status = count_visits(1, item->second.path.size()); !status) return status.error();
   const std::string path = path_beneath(item->second.path);
   if (path.empty()) {
     return fault{errc::path_outside_source, "",
@@ -189,7 +221,9 @@ result<piece> metadata_reader::box(const std::string& name, pickle_value chunk) 
   out.stored.file = file_of(path);
   out.stored.offset = item->second.offset;
   out.stored.bytes = out.stored.decoded_bytes = item->second.bytes;
-  return out;
+  item->second.box = boxes.size();
+  boxes.push_back(std::move(out));
+  return {};
 }
 
 result<entry> metadata_reader::tensor(const std::string& name, pickle_value description) {
@@ -214,10 +248,11 @@ result<entry> metadata_reader::tensor(const std::string& name, pickle_value desc
   }
   out.bytes = *bytes;
   auto form = std::make_shared<stored_form>();
-  for (const pickle_value chunk : in_.container(*chunks)) {
-    auto chunk_box = box(name, chunk);
-    if (!chunk_box) return chunk_box.error();
-    form->pieces.push_back(std::move(*chunk_box));
+  const auto& chunk_list = in_.container(*chunks);
+  auto counted = count_visits(chunk_list.size(), name.size());
+  if (!counted) return counted.error();
+  for (const pickle_value chunk : chunk_list) {
+    if (auto status = add_box(name, chunk, form->pieces); !status) return status.error();
   }
   if (auto status = check_dcp_boxes(form->pieces, out.shape); !status) return status.error();
   if (!form->pieces.empty()) out.stored = std::move(form);
@@ -234,8 +269,14 @@ result<void> metadata_reader::add(std::string_view name, pickle_value descriptio
     return malformed("'" + printable(name) + "' is neither a tensor nor bytes");
   }
   const std::string text(name);
+  if (!names_.insert(name).second) {
+    return fault{errc::duplicate_tensor, tensor_place(text), "the tensor occurs twice"};
+  }
   auto parsed = tensor(text, description);
   if (parsed) {
+    if (!budget_.take_tensor(text.size(), parsed->shape.size())) {
+      return fault{errc::header_too_large, tensor_place(text), budget_.cause()};
+    }
     entries_.tensors.push_back(std::move(*parsed));
     return {};
   }
@@ -264,10 +305,6 @@ result<file_entries> metadata_reader::run() {
     if (auto status = add(in_.text((*state)[i]), (*state)[i + 1]); !status) return status.error();
   }
   std::ranges::sort(entries_.tensors, {}, &entry::name);
-  const auto duplicate = std::ranges::adjacent_find(entries_.tensors, {}, &entry::name);
-  if (duplicate != entries_.tensors.end()) {
-    return fault{errc::duplicate_tensor, tensor_place(duplicate->name), "the tensor occurs twice"};
-  }
   if (left_out_ != 0) {
     entries_.notes.push_back(grouped(left_out_) +
                              " values that are not tensors are left out, the first is '" +
@@ -292,7 +329,7 @@ result<file_entries> parse_dcp(input& from, strictness strictness) {
   if (auto status = from.read_into(0, bytes); !status) return status.error();
   auto state = read_pickle(bytes, 0, {dcp_metadata_bytes_max, dcp_values_max});
   if (!state) return state.error();
-  return metadata_reader(*state, strictness).run();
+  return metadata_reader(*state, strictness, from.bytes()).run();
 }
 
 }  // namespace ringload::inline v0

@@ -31,6 +31,9 @@ inline constexpr std::string_view dcp_item_suffix = ".distcp";
 // Limits for `.metadata`. The pickle has about 110 values for each box.
 inline constexpr std::uint64_t dcp_metadata_bytes_max = 128'000'000;
 inline constexpr std::uint64_t dcp_values_max = 20'000'000;
+// Limit for the number of times that items and chunks are read, because a small pickle may refer to
+// the same chunk very often.
+inline constexpr std::uint64_t dcp_visits_max = 1'000'000;
 
 // Returns true if `name` is the name or path of a `.metadata` file.
 bool is_dcp_metadata(std::string_view name) noexcept;

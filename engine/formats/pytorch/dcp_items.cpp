@@ -45,6 +45,10 @@ result<entry> tensor_of_item(input& item, strictness strictness) {
   }
   auto entries = parse_pytorch_zip(item, *members, {strictness, "item"});
   if (!entries) return entries.error();
+  if (!entries->unreadable.empty()) {
+    const fault& cause = entries->unreadable.front().cause;
+    return fault{cause.code, "", cause.cause()};
+  }
   if (entries->tensors.size() == 1 && entries->composites.empty()) {
     return std::move(entries->tensors.front());
   }

@@ -21,14 +21,14 @@ constexpr std::string_view utils = "torch._utils";
 
 // The names above the blank line do not build tensors, but PyTorch's loader with weights_only=True
 // accepts these names.
-constexpr std::array<role_row, 33> roles = {{
+constexpr std::array<role_row, 35> roles = {{
     {"collections", "OrderedDict", torch_role::plain},
-    {"collections", "Counter", torch_role::plain},
+    {"collections", "Counter", torch_role::container},
     {"_codecs", "encode", torch_role::plain},
-    {"builtins", "set", torch_role::plain},
+    {"builtins", "set", torch_role::container},
     {"builtins", "bytearray", torch_role::plain},
     {"builtins", "complex", torch_role::plain},
-    {"__builtin__", "set", torch_role::plain},
+    {"__builtin__", "set", torch_role::container},
     {"__builtin__", "bytearray", torch_role::plain},
     {"__builtin__", "complex", torch_role::plain},
     {"torch", "device", torch_role::plain},
@@ -39,6 +39,7 @@ constexpr std::array<role_row, 33> roles = {{
     {"torch", "per_channel_affine_float_qparams", torch_role::plain},
     {"torch", "Size", torch_role::size},
     {"torch.serialization", "_get_layout", torch_role::layout},
+    {"torch.storage", "TypedStorage", torch_role::unsupported},
 
     {"torch", "Tensor", torch_role::tensor_class},
     {"torch.nn.parameter", "Parameter", torch_role::tensor_class},
@@ -51,6 +52,7 @@ constexpr std::array<role_row, 33> roles = {{
     {"torch._tensor", "_rebuild_from_type_v2", torch_role::from_type},
     {utils, "_rebuild_sparse_tensor", torch_role::sparse},
     {utils, "_rebuild_sparse_csr_tensor", torch_role::sparse},  // PyTorch 1.9 to 1.13.
+    {utils, "_rebuild_device_tensor_from_cpu_tensor", torch_role::device_tensor},
     {utils, "_rebuild_qtensor", torch_role::unsupported},
     {utils, "_rebuild_nested_tensor", torch_role::unsupported},
     {utils, "_rebuild_wrapper_subclass", torch_role::unsupported},
@@ -101,7 +103,7 @@ constexpr std::array<element_row, 5> quantised_storages = {{
     {"QUInt2x4Storage", 1, std::nullopt},
 }};
 
-constexpr std::array<element_row, 22> torch_dtypes = {{
+constexpr std::array<element_row, 23> torch_dtypes = {{
     {"float64", 8, dtype::f64},
     {"float32", 4, dtype::f32},
     {"float16", 2, dtype::f16},
@@ -124,6 +126,7 @@ constexpr std::array<element_row, 22> torch_dtypes = {{
     {"complex64", 8, dtype::c64},
     {"complex128", 16, dtype::c128},
     {"complex32", 4, std::nullopt},
+    {"bcomplex32", 4, std::nullopt},
 }};
 
 // Dtypes that a checkpoint may contain as values. Tensors of these dtypes are not supported.
@@ -149,6 +152,14 @@ bool is_of_storages(std::string_view module) noexcept {
   return module == "torch" || module == "torch.cuda" || module == "torch.storage";
 }
 
+// Returns true for classes such as torch.FloatTensor and torch.cuda.sparse.FloatTensor. Checkpoints
+// contain these classes only as values.
+bool is_tensor_type(const pickle_global& global) noexcept {
+  return global.name.ends_with("Tensor") &&
+         (global.module == "torch" || global.module == "torch.cuda" ||
+          global.module == "torch.sparse" || global.module == "torch.cuda.sparse");
+}
+
 }  // namespace
 
 torch_role role_of(const pickle_global& global) noexcept {
@@ -162,7 +173,7 @@ torch_role role_of(const pickle_global& global) noexcept {
                                         row_of(quantised_storages, global.name) != nullptr)) {
     return torch_role::storage;
   }
-  return torch_role::unknown;
+  return is_tensor_type(global) ? torch_role::unsupported : torch_role::unknown;
 }
 
 std::string_view kind_of_unsupported(const pickle_global& global) noexcept {

@@ -15,19 +15,23 @@ namespace ringload::inline v0 {
 
 enum class torch_role : std::uint8_t {
   unknown,
-  plain,         // A container, or a value without tensors, such as a device or a set.
+  plain,         // A value without tensors, such as a device.
+  container,     // A set or a Counter. The argument is a list or a dictionary.
   dtype,         // For example torch.float32.
   storage,       // For example torch.FloatStorage.
   tensor_class,  // torch.Tensor or Parameter.
   rebuild,       // The arguments are (storage, offset, size, stride, ...).
   // The arguments are (storage, offset, size, stride, requires_grad, hooks, dtype, ...).
   rebuild_typed,
-  parameter,    // The arguments are (tensor, ...).
-  from_type,    // The arguments are (function, class, arguments, state).
-  sparse,       // The arguments are (layout, (indices..., values, size)).
-  layout,       // The arguments are ("torch.sparse_coo").
-  size,         // The arguments are ((2, 3)).
-  unsupported,  // A tensor of an unsupported kind.
+  parameter,  // The arguments are (tensor, ...).
+  from_type,  // The arguments are (function, class, arguments, state).
+  // The arguments are (tensor, dtype, device, requires_grad).
+  device_tensor,
+  sparse,  // The arguments are (layout, (indices..., values, size)).
+  layout,  // The arguments are ("torch.sparse_coo").
+  size,    // The arguments are ((2, 3)).
+  // A tensor of an unsupported kind. The name itself is a value without tensors.
+  unsupported,
 };
 
 torch_role role_of(const pickle_global& global) noexcept;

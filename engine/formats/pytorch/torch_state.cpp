@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "formats/pytorch/torch_state.hpp"
+#include "formats/pytorch/torch_state_walker.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -21,74 +21,18 @@ constexpr unsigned state_depth_max = 100;
 constexpr std::size_t name_bytes_max = std::size_t{32} << 20;     // Limit for all tensor names.
 constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Limit for names of all values.
 
-// The number of omitted values, and the name of the first omitted value.
-struct left_out {
-  std::uint64_t count = 0;
-  std::string first;
+// Returns PyTorch's names of the parts of a layout, in the order of the arguments.
+std::span<const std::string_view> parts_of(std::string_view layout) {
+  static constexpr std::string_view coo[] = {"indices", "values"};
+  static constexpr std::string_view by_row[] = {"crow_indices", "col_indices", "values"};
+  static constexpr std::string_view by_column[] = {"ccol_indices", "row_indices", "values"};
+  if (layout == "sparse_coo") return coo;
+  if (layout == "sparse_csr" || layout == "sparse_bsr") return by_row;
+  if (layout == "sparse_csc" || layout == "sparse_bsc") return by_column;
+  return {};
+}
 
-  void add(std::string_view name, std::string_view kind) {
-    if (count++ != 0) return;
-    first = "'" + printable(name) + "'";
-    if (!kind.empty()) first += ", " + std::string(kind);
-  }
-};
-
-class state_walker {
- public:
-  state_walker(const pickle& in, const torch_storages& storages, const torch_state_source& from)
-      : in_(in), storages_(storages), from_(from) {}
-
-  result<file_entries> run();
-
- private:
-  // Each of these functions returns false after a failure.
-  bool check_globals();
-  bool visit(pickle_value v, const std::string& name, unsigned depth);
-  bool visit_dict(pickle_value v, const std::string& name, unsigned depth);
-  bool visit_nameless(pickle_value v, const std::string& container, unsigned depth);
-  bool visit_items(std::span<const pickle_value> items, const std::string& name, unsigned depth);
-  bool visit_call(const torch_call& call, const std::string& name, unsigned depth);
-  bool add_tensor(const torch_call& call, const std::string& name);
-  bool add_sparse(const torch_call& call, const std::string& name, unsigned depth);
-  bool from_type(const torch_call& call, const std::string& name, unsigned depth);
-  bool add_unreadable(const std::string& name, errc code, std::string cause);
-  bool count_object(const std::string& name);
-
-  // The sizes of the lists in `entries_`.
-  struct list_sizes {
-    std::size_t tensors = 0;
-    std::size_t composites = 0;
-    std::size_t unreadable = 0;
-  };
-  list_sizes sizes() const {
-    return {entries_.tensors.size(), entries_.composites.size(), entries_.unreadable.size()};
-  }
-  void shrink_to(const list_sizes& sizes) {
-    entries_.tensors.resize(sizes.tensors);
-    entries_.composites.resize(sizes.composites);
-    entries_.unreadable.resize(sizes.unreadable);
-  }
-
-  bool fail(const std::string& name, errc code, std::string cause) {
-    fault_ = {code, tensor_place(name), std::move(cause)};
-    return false;
-  }
-  bool strict() const { return from_.strictness == strictness::strict; }
-  bool joined(const std::string& parent, std::string_view key, std::string& out);
-  bool check_names();
-  void add_notes();
-
-  const pickle& in_;
-  const torch_storages& storages_;
-  const torch_state_source& from_;
-  file_entries entries_;
-  left_out plain_;  // Values without tensors.
-  std::size_t visits_ = 0;
-  std::size_t name_bytes_ = 0;
-  std::size_t joined_bytes_ = 0;
-  std::uint64_t repeated_ = 0;
-  fault fault_;
-};
+}  // namespace
 
 bool state_walker::check_globals() {
   for (const pickle_global& global : in_.globals) {
@@ -116,7 +60,8 @@ bool state_walker::joined(const std::string& parent, std::string_view key, std::
 // Adds an object that is a tensor, or may contain tensors, to the unreadable objects. The other
 // objects of the file are still read.
 bool state_walker::add_unreadable(const std::string& name, errc code, std::string cause) {
-  if (!count_object(name)) return false;
+  if (!count_object(name) || !check_budget(budget_.take_unreadable(name.size()), name))
+    return false;
   entries_.unreadable.push_back(
       {name, fault{code, tensor_place(name), std::move(cause)}, !strict()});
   return true;
@@ -131,6 +76,10 @@ bool state_walker::count_object(const std::string& name) {
                   grouped(name_bytes_max) + " bytes of their names");
 }
 
+bool state_walker::check_budget(bool fits, const std::string& name) {
+  return fits || fail(name, errc::header_too_large, budget_.cause());
+}
+
 bool state_walker::visit_items(std::span<const pickle_value> items, const std::string& name,
                                unsigned depth) {
   std::string child;
@@ -143,6 +92,7 @@ bool state_walker::visit_items(std::span<const pickle_value> items, const std::s
 bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned depth) {
   const auto& items = in_.container(v);
   std::string child;
+  bool is_reported = false;
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     const pickle_value key = items[i];
     if (key.has_kind(pickle_kind::text)) {
@@ -158,7 +108,7 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
     } else if (key.has_kind(pickle_kind::none)) {
       if (!joined(name, "None", child)) return false;
     } else {
-      if (!visit_nameless(items[i + 1], name, depth)) return false;
+      if (!visit_nameless(items[i + 1], name, depth, is_reported)) return false;
       continue;
     }
     if (!visit(items[i + 1], child, depth)) return false;
@@ -166,14 +116,16 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
   return true;
 }
 
-// Omits the value of a key that cannot be a name, such as a float or a tuple. Reports the value
-// only if the value has tensors.
-bool state_walker::visit_nameless(pickle_value v, const std::string& container, unsigned depth) {
+// Omits the value of a key that cannot be a name, such as a float or a tuple. If the value has
+// tensors, reports the container as unreadable. The container is reported only once.
+bool state_walker::visit_nameless(pickle_value v, const std::string& container, unsigned depth,
+                                  bool& is_reported) {
   const list_sizes before = sizes();
   if (!visit(v, container, depth)) return false;
   const list_sizes after = sizes();
   if (after.tensors == before.tensors && after.unreadable == before.unreadable) return true;
   shrink_to(before);
+  if (std::exchange(is_reported, true)) return true;
   return add_unreadable(container, errc::unsupported_feature,
                         "it has tensors at a key that is neither text nor an integer");
 }
@@ -232,7 +184,11 @@ bool state_walker::visit_call(const torch_call& call, const std::string& name, u
                 "' that is filled after its construction, which is not supported");
       }
       return visit(call.arguments[0], name, depth + 1);
+    case torch_role::container:
+      if (call.arguments.empty()) break;
+      return visit(call.arguments[0], name, depth + 1);
     case torch_role::from_type: return from_type(call, name, depth);
+    case torch_role::device_tensor: return add_device_tensor(call, name, depth);
     case torch_role::sparse: return add_sparse(call, name, depth);
     case torch_role::unsupported:
       return add_unreadable(name, errc::unsupported_feature,
@@ -281,21 +237,38 @@ bool state_walker::add_tensor(const torch_call& call, const std::string& name) {
                     " bytes would be built from far fewer bytes, in a file of " +
                     grouped(from_.file_bytes));
   }
+  const std::size_t rank = tensor->shape.size();
+  bool fits = budget_.take_tensor(name.size(), rank);
+  if (tensor->stored != nullptr) fits = budget_.take_piece(rank);
+  if (!check_budget(fits, name)) return false;
   repeated_ += repeated;
   tensor->name = name;
   entries_.tensors.push_back(std::move(*tensor));
   return true;
 }
 
-// Returns PyTorch's names of the parts of a layout, in the order of the arguments.
-std::span<const std::string_view> parts_of(std::string_view layout) {
-  static constexpr std::string_view coo[] = {"indices", "values"};
-  static constexpr std::string_view by_row[] = {"crow_indices", "col_indices", "values"};
-  static constexpr std::string_view by_column[] = {"ccol_indices", "row_indices", "values"};
-  if (layout == "sparse_coo") return coo;
-  if (layout == "sparse_csr" || layout == "sparse_bsr") return by_row;
-  if (layout == "sparse_csc" || layout == "sparse_bsc") return by_column;
-  return {};
+// Handles _rebuild_device_tensor_from_cpu_tensor(tensor, dtype, device, requires_grad). The dtype
+// must be the dtype of `tensor`, because ringload does not convert the elements.
+bool state_walker::add_device_tensor(const torch_call& call, const std::string& name,
+                                     unsigned depth) {
+  const auto a = call.arguments;
+  if (a.size() < 2 || !a[0].has_kind(pickle_kind::call) || !a[1].has_kind(pickle_kind::global) ||
+      role_of(in_.global(a[1])) != torch_role::dtype) {
+    return fail(name, errc::malformed_header, "its arguments must be a tensor and a dtype");
+  }
+  const list_sizes before = sizes();
+  if (!visit(a[0], name, depth + 1)) return false;
+  if (entries_.unreadable.size() != before.unreadable) return true;
+  if (entries_.tensors.size() != before.tensors + 1) {
+    return fail(name, errc::malformed_header, "its copy on the CPU is not a dense tensor");
+  }
+  const auto type = element_of(in_.global(a[1]));
+  if (type && type->dtype == entries_.tensors.back().dtype) return true;
+  const std::string stored_type(ringload::name(entries_.tensors.back().dtype));
+  shrink_to(before);
+  return add_unreadable(name, errc::unsupported_feature,
+                        "its elements of type " + stored_type + " would be converted to " +
+                            full_name(in_.global(a[1])) + ", which is not supported");
 }
 
 // Handles _rebuild_sparse_tensor(_get_layout("torch.sparse_csr"), (crow_indices, col_indices,
@@ -339,14 +312,16 @@ bool state_walker::add_sparse(const torch_call& call, const std::string& name, u
     if (entries_.tensors.size() != tensors + 1) return malformed();
     whole.parts.emplace_back(parts[i]);
   }
+  if (!check_budget(budget_.take_tensor(name.size(), whole.shape.size()), name)) return false;
   entries_.composites.push_back(std::move(whole));
   return true;
 }
 
 bool state_walker::check_names() {
   std::vector<std::string_view> names;
-  names.reserve(entries_.tensors.size() + entries_.unreadable.size());
+  names.reserve(entries_.tensors.size() + entries_.composites.size() + entries_.unreadable.size());
   for (const entry& tensor : entries_.tensors) names.push_back(tensor.name);
+  for (const composite& object : entries_.composites) names.push_back(object.name);
   for (const unreadable_object& object : entries_.unreadable) names.push_back(object.name);
   std::ranges::sort(names);
   const auto duplicate = std::ranges::adjacent_find(names);
@@ -381,8 +356,6 @@ result<file_entries> state_walker::run() {
   add_notes();
   return std::move(entries_);
 }
-
-}  // namespace
 
 result<file_entries> tensors_of_state(const pickle& in, const torch_storages& storages,
                                       const torch_state_source& from) {

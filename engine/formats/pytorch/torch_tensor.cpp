@@ -20,6 +20,8 @@ namespace {
 using dims = std::vector<std::uint64_t>;
 
 constexpr std::size_t torch_dims_max = 64;  // PyTorch has the same limit.
+// Limit for the metadata of a tensor. PyTorch writes a few entries.
+constexpr std::size_t metadata_entries_max = 64;
 
 result<std::uint64_t> natural(pickle_value v, std::string_view number) {
   if (!v.has_kind(pickle_kind::integer) || v.integer() < 0) {
@@ -30,9 +32,14 @@ result<std::uint64_t> natural(pickle_value v, std::string_view number) {
 
 // Returns true for {"conj": True} and {"neg": True}: the stored elements of the tensor must be
 // conjugated or negated.
-bool is_lazy(const pickle& in, pickle_value metadata) {
+result<bool> is_lazy(const pickle& in, pickle_value metadata) {
   if (!metadata.has_kind(pickle_kind::dict)) return false;
   const auto& items = in.container(metadata);
+  if (items.size() > 2 * metadata_entries_max) {
+    return fault{errc::header_too_large, "",
+                 "its metadata has " + grouped(items.size() / 2) + " entries, the limit is " +
+                     grouped(metadata_entries_max)};
+  }
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     if (!items[i].has_kind(pickle_kind::text)) continue;
     const std::string_view key = in.text(items[i]);
@@ -97,8 +104,10 @@ result<description> describe(const pickle& in, const torch_call& call) {
     return malformed("it has " + grouped(size->size()) + " dimensions but " +
                      grouped(stride->size()) + " strides");
   }
-  if (arguments.size() > metadata_at && is_lazy(in, arguments[metadata_at])) {
-    return unsupported("it is a conjugate or negative view, which is not supported");
+  if (arguments.size() > metadata_at) {
+    auto lazy = is_lazy(in, arguments[metadata_at]);
+    if (!lazy) return lazy.error();
+    if (*lazy) return unsupported("it is a conjugate or negative view, which is not supported");
   }
   out.storage = *storage;
   out.element = *element;
@@ -121,7 +130,9 @@ std::optional<std::uint64_t> reach(const description& tensor) {
   return checked_add(last, 1);
 }
 
+// A tensor without elements is contiguous, whatever its strides are.
 bool is_contiguous(const description& tensor) {
+  if (std::ranges::find(tensor.size, 0U) != tensor.size.end()) return true;
   std::uint64_t expected = 1;
   for (std::size_t d = tensor.size.size(); d-- > 0;) {
     if (tensor.size[d] == 1) continue;

@@ -257,6 +257,8 @@ bool cbor_reader::skip_value() {
   return true;
 }
 
+// Writes a half and a single as a double, because writers shorten a double to the smallest type
+// that holds its value. The shortest digits of a single can be another number as a double.
 bool cbor_reader::json_scalar(std::string& out) {
   if (head_.major == cbor::positive) {
     append_json_number(out, head_.argument);
@@ -266,9 +268,10 @@ bool cbor_reader::json_scalar(std::string& out) {
                                         : "-" + std::to_string(head_.argument + 1);
   } else if (head_.info == half_float) {
     const auto half = static_cast<std::uint16_t>(head_.argument);
-    append_json_number(out, std::bit_cast<float>(float_bits<float_type::f16>::widen(half)));
+    append_json_number(out, double{std::bit_cast<float>(float_bits<float_type::f16>::widen(half))});
   } else if (head_.info == single_float) {
-    append_json_number(out, std::bit_cast<float>(static_cast<std::uint32_t>(head_.argument)));
+    append_json_number(out,
+                       double{std::bit_cast<float>(static_cast<std::uint32_t>(head_.argument))});
   } else if (head_.info == double_float) {
     append_json_number(out, std::bit_cast<double>(head_.argument));
   } else if (head_.argument == false_value || head_.argument == true_value) {

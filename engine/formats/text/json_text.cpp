@@ -42,17 +42,6 @@ void append_number(std::string& out, T value) {
   out.append(digits.data(), end);
 }
 
-template <class T>
-void append_float(std::string& out, T value) {
-  if (std::isnan(value)) {
-    out += "\"NaN\"";
-  } else if (std::isinf(value)) {
-    out += value < 0 ? "\"-Infinity\"" : "\"Infinity\"";
-  } else {
-    append_number(out, value);
-  }
-}
-
 }  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {
@@ -74,8 +63,15 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-void append_json_number(std::string& out, float value) { append_float(out, value); }
-void append_json_number(std::string& out, double value) { append_float(out, value); }
+void append_json_number(std::string& out, double value) {
+  if (std::isnan(value)) {
+    out += "\"NaN\"";
+  } else if (std::isinf(value)) {
+    out += value < 0 ? "\"-Infinity\"" : "\"Infinity\"";
+  } else {
+    append_number(out, value);
+  }
+}
 void append_json_number(std::string& out, std::uint64_t value) { append_number(out, value); }
 void append_json_number(std::string& out, std::int64_t value) { append_number(out, value); }
 

@@ -13,7 +13,6 @@ namespace ringload::inline v0 {
 void append_json_string(std::string& out, std::string_view text);
 
 // Appends the shortest text that converts back to the same number of the same width.
-void append_json_number(std::string& out, float value);
 void append_json_number(std::string& out, double value);
 void append_json_number(std::string& out, std::uint64_t value);
 void append_json_number(std::string& out, std::int64_t value);

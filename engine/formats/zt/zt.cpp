@@ -110,7 +110,7 @@ result<file_entries> parse(input& from, strictness strictness, zt_index* index) 
   zt_index_reader reader(in, file_bytes, strictness, entries, index);
   zt_blob_rules blob_rules = {magic_bytes, *begin, zt_alignment, is_0_1};
   if (!(is_0_1 ? reader.read_0_1(blob_rules) : reader.read(blob_rules))) return in.error();
-  reader.read_unsized(from, blob_rules);
+  if (auto status = reader.read_unsized(from, blob_rules); !status) return status.error();
   separate_zt_names(entries, reader.first_parts());
   if (auto duplicate = sort_by_offset(entries.tensors)) return *duplicate;
   if (index != nullptr) {

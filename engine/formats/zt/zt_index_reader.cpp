@@ -55,13 +55,14 @@ void zt_index_reader::add(zt_object object, const zt_blob_rules& blobs) {
   raw_objects_->objects.push_back(std::move(object));
 }
 
-void zt_index_reader::read_unsized(input& file, const zt_blob_rules& blobs) {
+result<void> zt_index_reader::read_unsized(input& file, const zt_blob_rules& blobs) {
   std::uint64_t budget = zt_counted_bytes_max;
   for (zt_object& object : unsized_objects_) {
-    if (auto problem = count_zt_lengths(object, file, blobs, budget)) object.unreadable = *problem;
+    if (auto status = count_zt_lengths(object, file, blobs, budget); !status) return status.error();
     add(std::move(object), blobs);
   }
   unsized_objects_.clear();
+  return {};
 }
 
 bool zt_index_reader::read_version(zt_blob_rules& blobs) {

@@ -38,8 +38,9 @@ class zt_index_reader {
   bool read(zt_blob_rules& blobs);
   bool read_0_1(const zt_blob_rules& blobs);
   // Must be called after read() or read_0_1(). Adds the objects that have compressed components of
-  // unknown length. To find the lengths, decodes these components from `file`.
-  void read_unsized(input& file, const zt_blob_rules& blobs);
+  // unknown length. To find the lengths, decodes these components from `file`. Fails if `file`
+  // cannot be read.
+  result<void> read_unsized(input& file, const zt_blob_rules& blobs);
   // Returns, for each composite, the index of its first part in the tensors of `entries`. Used as
   // the argument `first_parts` of separate_zt_names().
   const std::vector<std::size_t>& first_parts() const noexcept { return first_parts_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/printable.hpp"
@@ -21,8 +22,10 @@ bool lacks_its_length(const zt_component& part) noexcept {
   return part.zstd && !part.uncompressed_length;
 }
 
+// Returns the number of decoded bytes. If the call fails because the file cannot be read, sets
+// `is_read_error`.
 result<std::uint64_t> decoded_bytes(input& from, std::uint64_t begin, std::uint64_t end,
-                                    std::uint64_t& budget) {
+                                    std::uint64_t& budget, bool& is_read_error) {
   auto decoder = make_decoder(codec::zstd, 1);
   if (!decoder) return decoder.error();
   std::vector<std::byte> ignored(decoded_at_once);
@@ -32,7 +35,10 @@ result<std::uint64_t> decoded_bytes(input& from, std::uint64_t begin, std::uint6
     const auto bytes =
         static_cast<std::size_t>(std::min<std::uint64_t>(end - begin, counted_at_once));
     auto stored = from.read(begin, bytes);
-    if (!stored) return stored.error();
+    if (!stored) {
+      is_read_error = true;
+      return stored.error();
+    }
     begin += bytes;
     for (std::span<const std::byte> left = *stored;;) {
       auto step = (*decoder)->decode(left, ignored);
@@ -62,20 +68,25 @@ bool lacks_zt_lengths(const zt_object& object, const zt_blob_rules& blobs) noexc
          std::ranges::any_of(*object.components, lacks_its_length);
 }
 
-std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blob_rules& blobs,
-                                      std::uint64_t& budget) {
+result<void> count_zt_lengths(zt_object& object, input& from, const zt_blob_rules& blobs,
+                              std::uint64_t& budget) {
   for (zt_component& part : *object.components) {
     // A component without a range cannot be decoded. add_zt_object() reports the missing range.
     if (!lacks_its_length(part) || !part.offset || !part.length) continue;
     if (*part.offset > blobs.end || *part.length > blobs.end - *part.offset) continue;
-    auto count = decoded_bytes(from, *part.offset, *part.offset + *part.length, budget);
+    bool is_read_error = false;
+    auto count =
+        decoded_bytes(from, *part.offset, *part.offset + *part.length, budget, is_read_error);
     if (!count) {
-      return count.error().in(tensor_place(object.name) + ", component '" + printable(part.name) +
-                              "'");
+      fault problem = count.error().in(tensor_place(object.name) + ", component '" +
+                                       printable(part.name) + "'");
+      if (is_read_error) return problem;
+      object.unreadable = std::move(problem);
+      return {};
     }
     part.uncompressed_length = *count;
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace ringload::inline v0
