@@ -133,8 +133,9 @@ void delta_application::choose_moved() {
     used[arena_of[i]] += tensors_[i].before.size();
   }
   const auto is_kept = [&](std::size_t arena_index) {
+    if (used[arena_index] == 0) return false;  // The arena may be null.
     const std::uint64_t bytes = base.arenas()[arena_index]->memory_bytes();
-    return used[arena_index] > 0 && used[arena_index] >= bytes - bytes / 2;
+    return used[arena_index] >= bytes - bytes / 2;
   };
   std::size_t kept_count = 0;
   for (std::size_t i = 0; i < used.size(); ++i) kept_count += is_kept(i) ? 1 : 0;
@@ -208,6 +209,26 @@ void delta_application::check_identity() const {
                   contents_.result_identity);
 }
 
+// Removes the files to which no tensor or object refers. Otherwise the catalog would list the files
+// of all earlier deltas.
+void drop_unused_files(catalog& contents) {
+  const auto for_each_reference = [&](const auto& visit) {
+    for (tensor_info& info : contents.tensors) visit(info.file);
+    for (composite_info& object : contents.composites) visit(object.file);
+    for (unreadable_info& object : contents.unreadable) visit(object.file);
+  };
+  std::vector<std::uint32_t> numbers(contents.files.size(), no_index);
+  for_each_reference([&](std::uint32_t file) { numbers[file] = 0; });
+  std::vector<file_info> used;
+  for (std::size_t file = 0; file < numbers.size(); ++file) {
+    if (numbers[file] == no_index) continue;
+    numbers[file] = static_cast<std::uint32_t>(used.size());
+    used.push_back(std::move(contents.files[file]));
+  }
+  contents.files = std::move(used);
+  for_each_reference([&](std::uint32_t& file) { file = numbers[file]; });
+}
+
 // Builds the new model. Unchanged tensors keep their catalog entry, and their memory unless they
 // are moved. Changed tensors get a catalog entry that refers to the delta file.
 model delta_application::assemble() {
@@ -238,7 +259,7 @@ model delta_application::assemble() {
       number = static_cast<std::uint32_t>(arenas.size());
       const auto& stored = base.arenas()[place.destination];
       taken_arena& taken = arenas.emplace_back();
-      taken.memory = std::shared_ptr<arena>(stored, &stored->memory());
+      taken.memory = stored->shared_memory();
       taken.bytes = stored->memory_bytes();
       taken.mapped = stored->mapped();
       taken.on = stored->on();
@@ -271,6 +292,7 @@ model delta_application::assemble() {
     place.destination = static_cast<std::uint32_t>(places_[i].first);
     place.destination_offset = places_[i].second;
   }
+  drop_unused_files(contents);
   auto storage = make_model_storage(std::move(contents), std::move(placements), std::move(arenas),
                                     services_.loader_engine()->memory);
   storage->stats = delta_.file().stats();

@@ -183,6 +183,31 @@ attributes describe_versions(const version_tensors& base, const version_tensors&
           {std::string(result_digests_key), attribute(digests_of(next))}};
 }
 
+result<void> check_equal_composites(const catalog& base, const catalog& next) {
+  std::map<std::string_view, const composite_info*> unmatched;
+  for (const composite_info& object : base.composites) unmatched.emplace(object.name, &object);
+  const auto refused = [](std::string_view name, std::string cause) {
+    return fault{errc::unsupported_feature, tensor_place(name),
+                 std::move(cause) + ", which a delta cannot describe"};
+  };
+  for (const composite_info& after : next.composites) {
+    const auto found = unmatched.find(after.name);
+    if (found == unmatched.end()) return refused(after.name, "the next version adds the object");
+    const composite_info& before = *found->second;
+    const bool is_equal = before.layout == after.layout && before.type == after.type &&
+                          before.shape == after.shape && before.separator == after.separator &&
+                          std::ranges::is_permutation(before.parts, after.parts) &&
+                          before.attributes == after.attributes;
+    if (!is_equal) {
+      return refused(after.name,
+                     "the layout, type, shape, attributes or parts of the object change");
+    }
+    unmatched.erase(found);
+  }
+  if (unmatched.empty()) return {};
+  return refused(unmatched.begin()->first, "the next version lacks the object");
+}
+
 result<delta_contents> read_contents(const catalog& file) {
   const attribute* const layout = find(file, version_key);
   if (layout == nullptr) {

@@ -68,6 +68,10 @@ std::string identity_of(const version_tensors& tensors);
 // Returns the attributes that describe both versions in a delta file.
 attributes describe_versions(const version_tensors& base, const version_tensors& next);
 
+// Fails with errc::unsupported_feature unless both versions have the same composite objects. A
+// delta describes only tensors, so a change of a composite object would be lost.
+result<void> check_equal_composites(const catalog& base, const catalog& next);
+
 // The change of one tensor, or the addition of a tensor.
 struct tensor_change {
   // `xor_frame` and `overwrite_frame` are the two encodings of a compressed frame: see

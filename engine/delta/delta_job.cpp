@@ -6,10 +6,13 @@
 #include <atomic>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <filesystem>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
+#include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
 #include "io/threads.hpp"
 #include "runtime/engine.hpp"
@@ -48,6 +51,19 @@ result<void> for_each_index(std::size_t count,
   }
   if (first) return *first;
   return {};
+}
+
+void refuse_replacing(const checkpoint& version, const std::string& path) {
+  for (const file_info& file : version.catalog().files) {
+    std::error_code failed;
+    if (!std::filesystem::exists(file.path, failed)) continue;  // An object of a store.
+    auto place = std::filesystem::absolute(file.path);
+    for (; place.has_relative_path(); place = place.parent_path()) {
+      if (!std::filesystem::equivalent(place, path, failed) || failed) continue;
+      throw error(errc::invalid_saving, printable_path(path),
+                  "the delta would replace a file of a version that it is made of");
+    }
+  }
 }
 
 // Registers a delta operation with its engine. The engine waits for the operation before it ends.

@@ -31,6 +31,9 @@ namespace ringload::inline v0::detail {
 result<void> for_each_index(std::size_t count,
                             const std::function<result<void>(std::size_t)>& work);
 
+// Throws if a delta at `path` would replace a file of the version, or a folder that contains one.
+void refuse_replacing(const checkpoint& version, const std::string& path);
+
 inline std::span<const std::byte> tensor_bytes_of(const tensor& source) {
   return {static_cast<const std::byte*>(source.data()),
           static_cast<std::size_t>(source.size_bytes())};

@@ -87,7 +87,8 @@ class delta_maker {
   // Compares the tensors of a group in parallel, then calls `write(compared)` for each tensor.
   template <class Write>
   void add_group(const names& group, const Write& write);
-  bool has_equal_form(const comparison& compared) const;
+  bool has_equal_form(const tensor_info& after) const;
+  void check_whole_tensors() const;
   result<void> compare(comparison& compared) const;
   result<void> pack(comparison& compared) const;
   result<void> choose_dense_form(comparison& compared, std::uint32_t width) const;
@@ -120,16 +121,6 @@ void check_level(const delta_request& request) {
                   grouped(zstd_level_max) + ", or 0 for no compression");
 }
 
-// Throws if the delta would replace a file of the version. Nobody could apply the delta then.
-void require_other_path(const checkpoint& version, const std::string& path) {
-  for (const file_info& file : version.catalog().files) {
-    std::error_code failed;
-    if (!std::filesystem::equivalent(file.path, path, failed) || failed) continue;
-    throw error(errc::invalid_saving, printable_path(path),
-                "the delta would replace a file of a version that it is made of");
-  }
-}
-
 std::vector<delta_maker::names> delta_maker::divide(
     const std::vector<const tensor_info*>& tensors) const {
   std::vector<names> groups;
@@ -148,21 +139,31 @@ std::vector<delta_maker::names> delta_maker::divide(
 }
 
 // Returns true if both versions have the tensor, and differ only in its elements.
-bool delta_maker::has_equal_form(const comparison& compared) const {
-  if (!compared.before) return false;
-  const tensor& before = compared.before;
-  const tensor& after = compared.after;
-  const tensor_info& old_info = *base_.find(before.name());
-  const tensor_info& new_info = *next_.find(after.name());
-  return before.dtype() == after.dtype() && std::ranges::equal(before.shape(), after.shape()) &&
-         old_info.type == new_info.type && old_info.original_shape == new_info.original_shape &&
-         old_info.attributes == new_info.attributes;
+bool delta_maker::has_equal_form(const tensor_info& after) const {
+  const tensor_info* const before = base_.find(after.name);
+  return before != nullptr && before->dtype == after.dtype && before->shape == after.shape &&
+         before->type == after.type && before->original_shape == after.original_shape &&
+         before->attributes == after.attributes;
+}
+
+// Throws if a tensor must be stored whole, but .zt cannot store its elements.
+void delta_maker::check_whole_tensors() const {
+  for (const tensor_info& info : next_) {
+    if (has_equal_form(info)) continue;
+    // The writer stores a type that follows from the dtype, such as f8_e4m3fn. Other types, such as
+    // the types of quantised blocks, would be lost.
+    const auto element = zt_element_of(info.dtype);
+    if (element && (info.type.empty() || element->type == info.type)) continue;
+    const std::string type = info.type.empty() ? std::string(name(info.dtype)) : info.type;
+    throw error(errc::unsupported_feature, tensor_place(next_.catalog(), info),
+                "a delta cannot store a whole tensor of the type '" + printable(type) + "'");
+  }
 }
 
 // Compresses the difference for a delta with an index.
 result<void> delta_maker::pack(comparison& compared) const {
   const std::string place = tensor_place(compared.after.name());
-  if (!has_equal_form(compared)) {
+  if (!has_equal_form(*next_.find(compared.after.name()))) {
     return fault{errc::unsupported_feature, place,
                  compared.before
                      ? "its dtype or shape changes, which a delta with an index cannot describe"
@@ -181,7 +182,7 @@ result<void> delta_maker::pack(comparison& compared) const {
 }
 
 result<void> delta_maker::compare(comparison& compared) const {
-  if (!has_equal_form(compared)) return {};
+  if (!has_equal_form(*next_.find(compared.after.name()))) return {};
   const tensor& before = compared.before;
   const tensor& after = compared.after;
   const std::uint32_t width = delta_width(after.dtype());
@@ -217,10 +218,10 @@ result<void> delta_maker::choose_dense_form(comparison& compared, std::uint32_t 
   if (!change) return change.error();
   const auto whole = sample_size(tensor_bytes_of(after).first(sample), level);
   if (!whole) return whole.error();
-  // A tensor with a logical type, such as a quantised type of GGUF, cannot be stored whole. A
-  // difference keeps the type of the base version.
+  // A tensor with a logical type, such as a quantised type of GGUF, or with elements of less than 8
+  // bits cannot be stored whole. A difference keeps the type of the base version.
   const tensor_info* const info = next_.find(after.name());
-  if (*whole <= *change && info->type.empty()) return {};
+  if (*whole <= *change && info->type.empty() && zt_element_of(info->dtype)) return {};
   compared.kind = form::dense;
   compared.change.planes = std::move(planes);
   return {};
@@ -240,17 +241,9 @@ void delta_maker::write(writer& out, const comparison& compared) {
   }
   result_.elements_changed += after.size_bytes() / delta_width(after.dtype());
   ++result_.tensors_whole;
-  const tensor_info* const info = next_.find(after.name());
-  // A delta stores the type of every dtype, such as f8_e4m3fn. Other types, such as the types of
-  // quantised blocks, would be lost.
-  const auto element = zt_element_of(info->dtype);
-  if (!info->type.empty() && (!element || element->type != info->type)) {
-    throw error(errc::unsupported_feature, tensor_place(next_.catalog(), *info),
-                "a delta cannot store a whole tensor of the type '" + printable(info->type) + "'");
-  }
   object_options options;
   options.zstd_level = request_.options.zstd_level;
-  options.attributes = info->attributes;
+  options.attributes = next_.find(after.name())->attributes;
   wait_for_step([&](auto&& handler) { out.add_async(after, options, std::move(handler)); });
 }
 
@@ -331,6 +324,7 @@ void delta_maker::add_removed(const names& group) {
 }
 
 void delta_maker::write_zt(const std::vector<names>& groups) {
+  check_whole_tensors();
   writer_options settings;
   settings.replace = request_.options.replace;
   settings.sync = request_.options.sync;
@@ -346,7 +340,10 @@ void delta_maker::write_zt(const std::vector<names>& groups) {
   attributes described = describe_versions(base_version_, next_version_);
   const auto& metadata = next_.catalog().metadata;
   described.insert(described.end(), metadata.begin(), metadata.end());
+  // Shards can have different values for a key. The first value is stored, as by a conversion.
+  std::unordered_set<std::string> stored_keys;
   for (const auto& [key, value] : described) {
+    if (!stored_keys.insert(key).second) continue;
     wait_for_step([&](auto&& handler) { out.set_attribute_async(key, value, std::move(handler)); });
   }
   const auto written = services_.cancellation()->wait_for<write_result>(
@@ -373,11 +370,13 @@ delta_result delta_maker::run() {
   base_ = services_.open(request_.base);
   next_ = services_.open(request_.next);
   for (const checkpoint& version : {base_, next_}) {
-    require_other_path(version, request_.path);
+    refuse_replacing(version, request_.path);
     if (const auto problem = unreadable_chosen(version.catalog(), select().requests()))
       throw to_error(*problem);
   }
   require_no_delta_keys(next_);
+  const auto composites = check_equal_composites(base_.catalog(), next_.catalog());
+  if (!composites) throw to_error(composites.error());
   std::vector<const tensor_info*> tensors;
   for (const tensor_info& info : next_) tensors.push_back(&info);
   const std::vector<names> groups = divide(tensors);

@@ -118,6 +118,10 @@ void in_place_update::check_destinations() {
   if (!memory) throw to_error(memory.error());
   for (std::size_t i = 0; i < into_.size(); ++i) {
     const destination& target = into_[i];
+    if (!contents_.is_indexed && !contents_.base_crcs.contains(target.name)) {
+      throw error(errc::wrong_digest, delta_.place() + ": " + tensor_place(target.name),
+                  "the base of the delta has no such tensor");
+    }
     auto next = delta_.find_change(target.name, (*memory)[i], target.dtype, target.shape);
     if (!next) throw to_error(next.error().in(delta_.place()));
     next->after = (*memory)[i];

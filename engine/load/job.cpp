@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
+#include <chrono>
 
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
@@ -15,6 +16,9 @@
 namespace ringload::inline v0::detail {
 
 namespace {
+
+// Limits stop_time_max, because a time in milliseconds can overflow the nanoseconds of a timer.
+constexpr std::chrono::milliseconds stop_time_limit = std::chrono::hours(24 * 365);
 
 plan_progress progress_of(const plan& work, const load_drives& drives) {
   std::vector<plan_progress::range> parts_of_tensor;
@@ -343,7 +347,8 @@ void job::limit_wait() noexcept {
   const bool is_begun_fill = is_fill() && progress_;
   if (stop_timer_ || finished() || (borrows_memory() && !is_begun_fill)) return;
   try {
-    stop_timer_.emplace(the_engine->loop, the_engine->options.stop_time_max);
+    const auto limit = std::min(the_engine->options.stop_time_max, stop_time_limit);
+    stop_timer_.emplace(the_engine->loop, limit);
     stop_timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& failed) {
       const auto load = weak.lock();
       if (!load || failed) return;

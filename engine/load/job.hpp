@@ -230,7 +230,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // A fill or a copy uses memory of the caller and keeps the owners of this memory alive.
   // release_borrowed() must be called after the last access to the memory, in a thread that may
   // block.
-  bool borrows_memory() const noexcept { return request_.fill || request_.copy; }
+  bool borrows_memory() const noexcept { return borrows_memory_; }
   void release_borrowed() noexcept {
     request_.fill.reset();
     request_.copy.reset();
@@ -279,6 +279,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   // Constant, except that release_borrowed() resets `fill` and `copy`.
   load_request request_;
+  const bool borrows_memory_ = request_.fill || request_.copy;
 
   // begin() sets named_, plan_ and destination_memory_. Afterwards these members are constant.
   std::shared_ptr<const named_catalog> named_;

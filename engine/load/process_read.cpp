@@ -69,9 +69,10 @@ bool use_direct_read(const job& load, const read_op& read) {
 }
 
 // A late read can be issued again if the ring carries it out as a direct read of a distant mount. A
-// second buffered read would wait for the page that the first read has locked.
+// second buffered read would wait for the page that the first read has locked. The worker may keep
+// the slot of a second read. Such a slot has no counterpart in GPU memory for GPUDirect Storage.
 bool can_repeat(const engine& e, const task& t) {
-  return t.direct && e.the_ring && t.load.admission_of(t.read).finds_late_reads();
+  return t.direct && e.the_ring && !e.storage && t.load.admission_of(t.read).finds_late_reads();
 }
 
 // Returns true if the bytes are read directly into the destination. The address of the caller's
@@ -193,7 +194,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
                                      t.direct ? block_bytes : 1);
   std::optional<io_cursor::step> left = cursor.first();
   bool first = true;
-  bool can_race = can_repeat(e, t) && !t.unstaged && !t.storage;
+  bool can_race = can_repeat(e, t) && !t.unstaged;
   boost::system::error_code supply_failed;
   fault object_failed;
   while (left && !t.load.stopped()) {
@@ -319,7 +320,8 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
     co_await copy_out(e, t);
     co_return;
   }
-  if (e.read_rate.is_set()) {
+  // A supply copies memory or populates a mapping. Its bytes do not count.
+  if (e.read_rate.is_set() && t.load.supply(t.read) == nullptr) {
     co_await e.read_rate.acquire(t.read.bytes_needed, t.load.stop_flag());
     if (t.load.stopped()) co_return;
   }

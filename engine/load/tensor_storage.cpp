@@ -24,6 +24,23 @@ std::uint64_t detail::loaded_tensors::bytes(std::uint32_t t) const noexcept {
   return cast.needed() ? info(t).bytes / cast.from_bytes() * cast.to_bytes() : info(t).bytes;
 }
 
+std::shared_ptr<arena> detail::count_memory(std::shared_ptr<arena> memory, std::uint64_t bytes,
+                                            std::shared_ptr<memory_account> account) {
+  if (!account) return memory;
+  struct counted_arena {
+    counted_arena(std::shared_ptr<memory_account> counter, std::uint64_t size,
+                  std::shared_ptr<arena> counted_memory) noexcept
+        : accounted(std::move(counter), size), memory(std::move(counted_memory)) {}
+
+    // Declared before `memory`, so that the bytes are counted until the memory is freed.
+    const accounted_bytes accounted;
+    const std::shared_ptr<arena> memory;
+  };
+  const auto counted =
+      std::make_shared<counted_arena>(std::move(account), bytes, std::move(memory));
+  return {counted, counted->memory.get()};
+}
+
 detail::model_storage::model_storage(std::shared_ptr<const loaded_tensors> tensors,
                                      std::vector<taken_arena> memory,
                                      const memory_accounts& accounts)

@@ -57,23 +57,29 @@ struct taken_arena {
   bool is_shared = false;
 };
 
+// Returns a pointer to the same arena. `account` counts the bytes until the arena is freed. If
+// `account` is null, returns `memory`.
+std::shared_ptr<arena> count_memory(std::shared_ptr<arena> memory, std::uint64_t bytes,
+                                    std::shared_ptr<memory_account> account);
+
 class tensor_storage {
  public:
   tensor_storage(std::shared_ptr<const loaded_tensors> tensors, taken_arena taken,
-                 std::shared_ptr<memory_account> account) noexcept
+                 std::shared_ptr<memory_account> account)
       : tensors_(std::move(tensors)),
-        accounted_(std::move(account), taken.bytes),
         memory_bytes_(taken.bytes),
         mapped_(taken.mapped),
         on_(taken.on),
         position_(taken.position),
-        memory_(std::move(taken.memory)) {}
+        memory_(count_memory(std::move(taken.memory), taken.bytes, std::move(account))) {}
 
   const loaded_tensors& tensors() const noexcept { return *tensors_; }
   std::byte* data(std::uint32_t t) const noexcept {
     return memory_->data() + tensors_->where(t).destination_offset;
   }
   arena& memory() const noexcept { return *memory_; }
+  // Keeps the arena and its account alive, but not this storage and its catalog.
+  const std::shared_ptr<arena>& shared_memory() const noexcept { return memory_; }
   std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
   bool mapped() const noexcept { return mapped_; }
   device on() const noexcept { return on_; }
@@ -81,8 +87,6 @@ class tensor_storage {
 
  private:
   const std::shared_ptr<const loaded_tensors> tensors_;
-  // Declared before memory_, so that the bytes are counted until the memory is freed.
-  const accounted_bytes accounted_;
   const std::uint64_t memory_bytes_;
   const bool mapped_;
   const device on_;

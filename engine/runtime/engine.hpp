@@ -21,6 +21,8 @@
 #include <ringload/options.hpp>
 #include <ringload/stats.hpp>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "device/backend.hpp"
@@ -64,9 +66,17 @@ class engine : public std::enable_shared_from_this<engine> {
   // Runs `command` in the engine thread. If the engine is closed, returns false instead.
   template <class Command>
   bool post(Command&& command) {
+    // Declared before the lock. If the post fails for lack of memory, the command is thus destroyed
+    // without the lock. The destructor of a handler in the command may call post().
+    std::shared_ptr<std::optional<std::decay_t<Command>>> held;
     const std::lock_guard lock(mutex_);
     if (closed_) return false;
-    boost::asio::post(loop, std::forward<Command>(command));
+    held = std::make_shared<std::optional<std::decay_t<Command>>>(std::in_place,
+                                                                  std::forward<Command>(command));
+    boost::asio::post(loop, [held] {
+      (**held)();
+      held->reset();  // Destroys the command in the engine thread.
+    });
     return true;
   }
 

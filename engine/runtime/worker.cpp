@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "base/catch_as_fault.hpp"
+
 namespace ringload::inline v0::detail {
 
 boost::asio::awaitable<void> worker(schedule& steps, std::uint32_t slot) {
@@ -21,9 +23,9 @@ boost::asio::awaitable<void> worker(schedule& steps, std::uint32_t slot) {
     result<void> outcome;
     try {
       co_await assigned.owner->run(step, outcome);
-    } catch (const std::bad_alloc&) {
-      // The fault names no file or tensor, because a string would need memory.
-      outcome = fault{errc::memory_exceeded, {}};
+    } catch (...) {
+      // For std::bad_alloc, the fault names no file or tensor, because a string would need memory.
+      outcome = catch_as_fault([]() -> result<void> { throw; });
     }
     own_slot = step.slot;
     assigned.owner->end(assigned.step, outcome);

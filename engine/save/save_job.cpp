@@ -58,7 +58,9 @@ void save_job::count_write(std::uint32_t bytes, bool direct, bool unstaged) noex
 }
 
 work::offer save_job::digest_work::take_step(bool) {
-  if (save_.stopped() || save_.next_digest_ == save_.result_.digests.size()) return {};
+  // The schedule may call take_step() again after the save has released its tensors.
+  if (save_.stopped() || !save_.setup_.group || save_.next_digest_ == save_.result_.digests.size())
+    return {};
   ++save_.digests_in_flight_;
   return {save_.next_digest_++};
 }
@@ -117,6 +119,8 @@ save_job::released_tensors save_job::release_tensors() noexcept {
 // Must not throw. Otherwise the save would never complete.
 void save_job::finish() noexcept {
   stop_state_.finish();
+  the_engine->read_schedule.remove(*this);
+  the_engine->check_schedule.remove(digest_work_);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_time_;
   result_.seconds = elapsed.count();
   const auto waiting = std::move(waiting_);

@@ -12,16 +12,19 @@
 
 #include "base/catch_as_fault.hpp"
 #include "base/find_duplicates.hpp"
-#include "base/numeric/dequantize.hpp"
+#include "request/block_tensors.hpp"
 #include "save/writer_state.hpp"
 
 namespace ringload::inline v0 {
 
 planned_tensor planned(const tensor_info& in_file, const load_options& options) {
   planned_tensor out = {in_file.name, in_file.dtype, in_file.shape};
-  if (!options.dtype) return out;
-  const bool blocks = block_type_named(in_file.type).has_value();
-  if (!blocks && !convertible(in_file.dtype, *options.dtype)) return out;
+  if (!options.dtype || *options.dtype == in_file.dtype) return out;
+  // The conditions must be those of plan_input_builder::loaded_type(), because a group allocates
+  // the memory for loaded tensors with this description.
+  const bool blocks = blocks_of(in_file).has_value();
+  const bool packed = !blocks && !in_file.type.empty() && !in_file.original_shape.empty();
+  if (packed || (!blocks && !convertible(in_file.dtype, *options.dtype))) return out;
   if (options.converts && !options.converts(in_file)) return out;
   out.dtype = *options.dtype;
   if (blocks) out.shape = in_file.original_shape;

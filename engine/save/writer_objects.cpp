@@ -210,6 +210,10 @@ result<void> writer_state::replace(const tensor_ref& tensor) {
   file_entries entries;
   const zt_blob_rules anywhere = {zt_magic.size(), INT64_MAX, 1};
   if (auto problem = add_zt_object(*known, anywhere, entries)) return *problem;
+  if (entries.tensors.empty()) {
+    return tensor_fault(tensor.name, errc::unsupported_feature,
+                        "only dense tensors can be replaced");
+  }
   const entry& stored = entries.tensors.front();
   const bool is_plain = entries.composites.empty();
   // An object of a packed or unknown type has two shapes: the shape in logical elements, and the

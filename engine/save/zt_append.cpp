@@ -45,6 +45,9 @@ struct zt_source {
 };
 
 result<zt_source> open_zt(const std::string& path) {
+  if (path.find('\0') != path.npos) {
+    return fault{errc::invalid_source_name, printable_path(path), "the name holds a NUL"};
+  }
   zt_source out;
   unique_fd fd(::open(path.c_str(), open_unknown_flags));
   if (!fd) return fault{system_code(errno), printable_path(path)};

@@ -209,7 +209,11 @@ RINGLOAD_EXPORT void begin_update(const engine_ptr& loader_engine, update_reques
 /// `path` if `options.indexed` is set. The file or the folder becomes visible at its path when the
 /// operation completes. Tensors are compared in host memory, as they are stored: dtypes are not
 /// converted. Tensors with a logical type, such as a quantised type of GGUF, must not be new and
-/// must keep their dtype and shape. Otherwise the operation fails with `errc::unsupported_feature`.
+/// must keep their dtype and shape. The same rule applies to tensors with elements of less than 8
+/// bits, such as `dtype::f4`. Both versions must have the same composite objects, with the same
+/// layouts, types, shapes, attributes and parts: only the elements of the parts may differ.
+/// Otherwise the operation fails with `errc::unsupported_feature`, and leaves no new file.
+///
 /// The loader may have any devices. Cancellation of any type cancels the operation. A cancelled
 /// operation leaves no new file.
 template <class Executor, token_for<delta_result> CompletionToken = default_token>
@@ -231,7 +235,8 @@ auto save_delta_async(basic_loader<Executor>& used_loader, detail::path_argument
 /// Tensors that the delta does not change share the memory of `base`. By default, each changed
 /// tensor has an allocation of its own: see `apply_options::allocation`. All tensors of `base` must
 /// be on the first device of the loader. Otherwise the operation fails with
-/// `errc::device_unavailable`.
+/// `errc::device_unavailable`. The catalog of the result lists only the files that its tensors and
+/// objects refer to.
 ///
 /// If the device is a GPU, all work of the program on the tensors of `base` must be complete. The
 /// GPU changes and verifies a tensor itself if the delta stores only the differences of the tensor.

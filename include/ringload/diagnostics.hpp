@@ -12,8 +12,10 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/system/error_code.hpp>
 #include <concepts>
+#include <exception>
 #include <ringload/export.hpp>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -59,6 +61,25 @@ struct find_diagnostics<
     std::void_t<typename boost::asio::associator<associated_diagnostics, T, Default>::type>>
     : boost::asio::associator<associated_diagnostics, T, Default> {};
 
+// Returns false if the arguments of a handler report a success. Returns true if they report a
+// failure, or if their types do not show the outcome. This is the case inside
+// `asio::redirect_error`, which removes the error code.
+inline bool may_have_failed() noexcept { return true; }
+template <class First, class... Rest>
+bool may_have_failed(const First& first, const Rest&...) noexcept {
+  if constexpr (std::is_same_v<First, boost::system::error_code> ||
+                std::is_same_v<First, std::exception_ptr>) {
+    return static_cast<bool>(first);
+  } else {
+    return true;
+  }
+}
+// `asio::as_tuple` passes all arguments as one tuple.
+template <class First, class... Rest>
+bool may_have_failed(const std::tuple<First, Rest...>& arguments) noexcept {
+  return may_have_failed(std::get<0>(arguments));
+}
+
 }  // namespace detail
 
 /// Finds the diagnostics of a handler. This template is an Asio associator. Therefore the
@@ -96,12 +117,13 @@ class diagnostics_binder {
   /// Returns the address of the diagnostics.
   diagnostics_type get_diagnostics() const noexcept { return output_; }
 
-  /// Copies the diagnostics to the diagnostics of the inner handler, if the inner handler has any.
-  /// Then calls the inner handler.
+  /// After a failure, copies the diagnostics to the diagnostics of the inner handler, if the inner
+  /// handler has any. Then calls the inner handler.
   template <class... Arguments>
   void operator()(Arguments&&... arguments) {
     // The target may have diagnostics too, for example if it contains as_exception.
-    if (diagnostics* const inner = get_associated_diagnostics(target_)) *inner = *output_;
+    diagnostics* const inner = get_associated_diagnostics(target_);
+    if (inner && detail::may_have_failed(arguments...)) *inner = *output_;
     std::move(target_)(std::forward<Arguments>(arguments)...);
   }
 

@@ -134,8 +134,9 @@ struct loader_options {
   std::uint64_t bytes_in_flight = 0;
   /// The limit for the bytes per second that all loads of the loader read from files and from
   /// stores. 0 means no limit. After the start of a read, the next read waits for a time: the
-  /// bytes of the read, divided by this limit. So smaller slots make the rate more even. Headers
-  /// and mapped files do not count.
+  /// bytes of the read, divided by this limit. So smaller slots make the rate more even. Headers,
+  /// mapped files and `loader::copy_async` do not count. The pages that `load_options::populate`
+  /// reads do not count either.
   std::uint64_t bytes_per_second_max = 0;
   /// The limit for the memory that one load allocates for its tensors, in host and GPU memory
   /// together. Mapped files do not count.

@@ -24,8 +24,10 @@
 #include "io/direct_file.hpp"
 #include "support/converted.hpp"
 #include "support/descriptors.hpp"
+#include "support/distant_drive.hpp"
 #include "support/fake_cufile.hpp"
 #include "support/npz_text.hpp"
+#include "support/scripted_loader.hpp"
 #include "support/skip.hpp"
 #include "support/small_options.hpp"
 #include "support/waiting.hpp"
@@ -396,4 +398,34 @@ TEST_CASE("gpu_direct: each call of CUDA that fails ends its load, and nothing i
   CHECK(cufile.misuse() == "");
   CHECK(cufile.registered_files() == 0);
   CHECK(cufile.registered_memory() == 0);
+}
+
+TEST_CASE("gpu_direct: no read is issued again, because spare slots have no memory on the device") {
+  const made_file file(equal_tensors(20, small_slot));
+  if (!reads_directly(file)) return;
+  fresh_storage around;
+  std::uint64_t host_reads = 0;
+  read_script script([&](const io_request& request, std::uint64_t) {
+    // Stalls a read when the pace of the mount is known.
+    const bool stalls = request.supply == nullptr && host_reads++ == 14;
+    return stalls ? read_fate{.until_released = read_fate::hold::start} : read_fate();
+  });
+  scripted_loader with(script, with_storage(gpu_direct::automatic), cuda_device(1));
+  if (with.stats().engine != read_engine::ring) return skip("there is no io_uring");
+  declare_distant(with, file.name());
+  // The first load reads through the host.
+  around.cufile.fail("cuFileHandleRegister", 1, 5008);
+  auto loading = with.load_async(file.name(), by(read_route::direct), use_future);
+  REQUIRE(script.wait_until_held(1));
+  // A second read would start 50 ms after the other reads have ended.
+  CHECK(loading.wait_for(std::chrono::milliseconds(400)) == std::future_status::timeout);
+  script.release_all();
+  const model stalled = get(std::move(loading));
+  CHECK(first_difference_on_device(stalled) == "");
+  CHECK(stalled.stats().second_reads == 0);
+  for (int turn = 0; turn < 3; ++turn) {
+    const model loaded = get(with.load_async(file.name(), by(read_route::direct), use_future));
+    CHECK(first_difference_on_device(loaded) == "");
+    CHECK(loaded.stats().bytes_gpu_direct > 0);
+  }
 }

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <random>
 #include <ringload/as_exception.hpp>
 #include <ringload/error.hpp>
@@ -24,6 +25,8 @@
 
 #include "delta/versions.hpp"
 #include "formats/gguf_text.hpp"
+#include "load/tensor_storage.hpp"
+#include "support/waiting.hpp"
 
 namespace asio = boost::asio;
 using namespace ringload;
@@ -127,6 +130,43 @@ TEST_CASE("delta: unchanged tensors share the memory of the base, and memory() c
   CHECK(tensors_of(after) == next);
   after = {};
   CHECK(at.host_loader.memory().tensor_bytes == 0);
+}
+
+TEST_CASE("delta: a chain of versions keeps no catalog and no file list of earlier versions") {
+  place at;
+  version current;
+  for (const char* const name : {"a", "b", "changed"}) {
+    current[name] = {dtype::u8, {50'000}, noise(50'000, 1)};
+  }
+  std::string path = at.save("v0.safetensors", current);
+  model applied = at.load("v0.safetensors");
+  const std::uint64_t bytes_before = at.host_loader.memory().tensor_bytes;
+  std::vector<std::weak_ptr<const detail::tensor_storage>> earlier;
+  for (unsigned v = 1; v <= 8; ++v) {
+    CAPTURE(v);
+    current["changed"].bytes[v] ^= 1;
+    const std::string name = "v" + std::to_string(v);
+    const std::string next = at.save(name + ".safetensors", current);
+    at.make(name + ".zt", path, next);
+    path = next;
+    for (const auto& stored : applied.storage()->arenas()) earlier.push_back(stored);
+    applied = at.apply(applied, name + ".zt");
+    CHECK(tensors_of(applied) == current);
+    const catalog& found = applied.catalog();
+    CHECK(found.files.size() == 2);
+    for (const tensor_info& info : found.tensors) {
+      const bool is_changed = info.name == "changed";
+      CHECK(found.files.at(info.file).path ==
+            at.path(is_changed ? name + ".zt" : "v0.safetensors"));
+    }
+    CHECK(comes_true([&] {
+      return std::ranges::all_of(earlier, [](const auto& stored) { return stored.expired(); });
+    }));
+    CHECK(
+        comes_true([&] { return at.host_loader.memory().tensor_bytes == bytes_before + 50'000; }));
+  }
+  applied = {};
+  CHECK(comes_true([&] { return at.host_loader.memory().tensor_bytes == 0; }));
 }
 
 TEST_CASE("delta: the regions of the next version contain each of its tensors, once") {

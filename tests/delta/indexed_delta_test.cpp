@@ -115,6 +115,10 @@ TEST_CASE("indexed delta: each encoding and checksum leads to the next version")
       apply_options shared;
       shared.allocation = allocation::per_load;
       CHECK(tensors_of(at.apply(base, at.delta(1), shared)) == at.versions[1]);
+      load_options mapped;
+      mapped.memory = tensor_memory::mapped;
+      const model view = at.host_loader.load_async(at.path(at.full(0)), mapped, future).get();
+      CHECK(tensors_of(at.apply(view, at.delta(1), shared)) == at.versions[1]);
       CHECK(tensors_of(base) == at.versions[0]);
 
       owned_version memory(at.versions[0]);
@@ -276,6 +280,21 @@ TEST_CASE("indexed delta: an ordinary load does not take a difference for a tens
   const model loaded = at.load(at.delta(1));
   CHECK(!loaded.find("w"));
   CHECK(loaded.find("w/frame"));
+}
+
+TEST_CASE("indexed delta: a delta does not replace the folder of a version") {
+  published at(1);
+  const std::string name = "run/weight_v000002";
+  fs::create_directory(at.path(name));
+  at.save(name + "/model.safetensors", at.versions[1]);
+  const auto options = indexed(delta_encoding::overwrite, delta_checksum::adler32);
+  const std::string other = at.path(at.full(1));
+  const std::string relative = fs::relative(at.path(name)).string();
+  for (const std::string& version : {at.path(name), relative}) {
+    CHECK(code_of([&] { at.make(name, other, version, options); }) == errc::invalid_saving);
+    CHECK(code_of([&] { at.make(name, version, other, options); }) == errc::invalid_saving);
+  }
+  CHECK(tensors_of(at.load(name)) == at.versions[1]);
 }
 
 TEST_CASE("indexed delta: a change that the layout cannot describe leaves no folder") {

@@ -116,6 +116,22 @@ TEST_CASE("load_async: after stop_time_max, a cancelled load completes without i
   }
 }
 
+TEST_CASE("load_async: with the largest stop_time_max, a cancelled load waits for its reads") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  scripted_loader with(script, stopping_within(std::chrono::milliseconds::max()), counted_host());
+  watched cancelled;
+  with.load_async(file.name(), {}, cancelled.handler());
+  REQUIRE(script.wait_until_held(2));
+  cancelled.signal.emit(asio::cancellation_type::terminal);
+  cancelled.context.run_for(100ms);
+  CHECK(cancelled.calls == 0);
+  script.release_all();
+  cancelled.context.run_for(patience);
+  CHECK(cancelled.calls == 1);
+  CHECK(cancelled.code == aborted);
+}
+
 TEST_CASE("load_operation: after stop_time_max, all operations complete, and later ones fail") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);

@@ -18,11 +18,13 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <future>
 #include <optional>
 #include <ringload/ringload.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -124,6 +126,50 @@ TEST_CASE("bind_diagnostics: passes through deferred, and does not change on suc
   auto never = with.load_async(missing, bind_diagnostics(info, asio::deferred));
   CHECK(code_of(std::move(never)(use_future)) == errc::source_not_found);
   CHECK(info.place == missing);
+}
+
+TEST_CASE("bind_diagnostics: the inner of two changes on failure, and does not on success") {
+  const made_file file(some_tensors());
+  loader with(host(), small_options());
+  asio::io_context context;
+  diagnostics outer;
+  diagnostics inner;
+  int calls = 0;
+  const auto check_both = [&](const auto& begin) {
+    outer = {"a previous failure", "its cause"};
+    inner = {"unchanged", "also unchanged"};
+    begin(file.name());
+    context.restart();
+    context.run_for(patience);
+    CHECK(inner.place == "unchanged");
+    CHECK(inner.cause == "also unchanged");
+    begin(missing);
+    context.restart();
+    context.run_for(patience);
+    CHECK(outer.place == missing);
+    CHECK(inner.place == missing);
+    CHECK(inner.cause == outer.cause);
+  };
+  check_both([&](const std::string& path) {
+    auto handler = [&](boost::system::error_code, const model&) { ++calls; };
+    with.load_async(path, asio::bind_executor(
+                              context, bind_diagnostics(outer, bind_diagnostics(inner, handler))));
+  });
+  CHECK(calls == 2);
+  check_both([&](const std::string& path) {
+    auto handler = [&](const std::tuple<boost::system::error_code, model>&) { ++calls; };
+    with.load_async(path,
+                    asio::bind_executor(context, asio::as_tuple(bind_diagnostics(
+                                                     outer, bind_diagnostics(inner, handler)))));
+  });
+  CHECK(calls == 4);
+  check_both([&](const std::string& path) {
+    auto handler = [&](const std::exception_ptr&, const model&) { ++calls; };
+    with.load_async(path,
+                    asio::bind_executor(context, as_exception(bind_diagnostics(
+                                                     outer, bind_diagnostics(inner, handler)))));
+  });
+  CHECK(calls == 6);
 }
 
 TEST_CASE("as_exception: the exception has the place, also within and around bind_diagnostics") {

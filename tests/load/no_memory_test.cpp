@@ -24,6 +24,7 @@
 #include "support/made_checkpoint.hpp"
 #include "support/npz_text.hpp"
 #include "support/places.hpp"
+#include "support/scripted_loader.hpp"
 #include "support/settled.hpp"
 #include "support/small_options.hpp"
 #include "support/temporary_folder.hpp"
@@ -353,6 +354,40 @@ TEST_CASE("no memory: at each allocation in turn, an io_context with pending loa
     // Only allocations of other threads fail.
     std::thread([&] { context.reset(); }).join();
   });
+}
+
+TEST_CASE("no memory: at each allocation of a wait in turn, its handler may own another load") {
+  const made_file file({{"a", 999}});
+  read_script script([](const io_request&, std::uint64_t) -> read_fate {
+    return {.until_released = read_fate::hold::start};
+  });
+  scripted_loader with(script, small_options(2));
+  bool more = true;
+  std::int64_t points = 0;
+  for (; more; ++points) {
+    CAPTURE(points);
+    script.hold_again();
+    load_operation waited = get(with.start_async(file.name(), {}, use_future));
+    auto owned =
+        std::make_unique<load_operation>(get(with.start_async(file.name(), {}, use_future)));
+    REQUIRE(script.wait_until_held(2));
+    with.settle();
+    // If the wait fails, the destructor of the handler cancels a load of the same loader.
+    auto handler = [owner = std::move(owned)](const boost::system::error_code&, const tensor&) {};
+    {
+      const failing_at now(points);
+      std::thread([&] {
+        try {
+          waited.tensor_async("a", std::move(handler));
+        } catch (const std::bad_alloc&) {
+        }
+      }).join();
+      with.settle();
+      more = has_failed;
+    }
+    script.release_all();
+  }
+  CHECK(points > 2);
 }
 
 TEST_CASE("no descriptors: at each number of them, a loader starts and loads, or says why not") {

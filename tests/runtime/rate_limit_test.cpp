@@ -52,3 +52,19 @@ TEST_CASE("rate limit: the loader ends while a load waits") {
   with.reset();
   CHECK(code_of(std::move(load)) == asio::error::operation_aborted);
 }
+
+TEST_CASE("rate limit: copies of tensors and populated mappings do not count") {
+  const made_file file(equal_tensors(8, small_slot));
+  loader_options within = small_options();
+  within.bytes_per_second_max = 1;  // A second read that counts would start after 18 hours.
+  loader with(host(), within);
+  load_options mapped;
+  mapped.memory = tensor_memory::mapped;
+  mapped.populate = true;
+  const model loaded = get(with.load_async(file.path(), mapped, use_future));
+  CHECK(loaded.size() == 8);
+  for (const tensor& original : loaded) {
+    const tensor copy = get(with.copy_async(original, use_future));
+    CHECK(bytes_of(copy) == bytes_of(original));
+  }
+}

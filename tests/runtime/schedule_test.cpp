@@ -10,6 +10,8 @@
 #include <boost/asio/detached.hpp>
 #include <deque>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,12 +37,15 @@ struct listed_work final : work {
   boost::asio::awaitable<void> run(work_step& step, result<void>& outcome) override {
     const bool fails = step.index == failing_step;
     log.push_back(name + std::to_string(step.index) + (step.awaited ? "!" : ""));
+    if (fails && !failure_text.empty()) throw std::runtime_error(failure_text);
     if (fails) throw std::bad_alloc();
     outcome = {};
     co_return;
   }
   void end(std::uint32_t step, const result<void>& outcome) override {
-    if (!outcome) failed.push_back(step);
+    if (outcome) return;
+    failed.push_back(step);
+    failures.push_back(outcome.error());
   }
 
   const std::string name;
@@ -49,7 +54,9 @@ struct listed_work final : work {
   std::deque<std::uint32_t> awaited_steps;
   bool has_later_steps = false;
   std::uint32_t failing_step = ~0U;
+  std::string failure_text;  // If not empty, the failing step throws std::runtime_error.
   std::vector<std::uint32_t> failed;
+  std::vector<fault> failures;
 };
 
 using names = std::vector<std::string>;
@@ -153,6 +160,25 @@ TEST_CASE("worker: a step that runs out of memory ends with that error, and the 
   run_worker(loop, steps);
   CHECK(log == names{"a0", "a1"});
   CHECK(a->failed == std::vector<std::uint32_t>{0});
+  steps.close();
+  loop.restart();
+  loop.run();
+}
+
+TEST_CASE("worker: a step that throws any exception ends with its text, and the worker goes on") {
+  boost::asio::io_context loop;
+  schedule steps(loop);
+  names log;
+  const auto a = std::make_shared<listed_work>("a", log);
+  a->steps = {0, 1};
+  a->failing_step = 0;
+  a->failure_text = "a timer failed";
+  steps.add(a);
+  run_worker(loop, steps);
+  CHECK(log == names{"a0", "a1"});
+  CHECK(a->failed == std::vector<std::uint32_t>{0});
+  REQUIRE(a->failures.size() == 1);
+  CHECK(a->failures.front().cause() == "a timer failed");
   steps.close();
   loop.restart();
   loop.run();

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,6 +32,10 @@ std::atomic<int> error_to_come = EIO;
 // These calls always fail with this error. 0 means no failure.
 std::atomic<int> copy_refusal = 0;
 std::atomic<int> fsync_refusal = 0;
+// If true, each allocation enlarges the file and fails with ENOSPC, as on a nearly full ext4 drive.
+std::atomic<bool> is_nearly_full = false;
+std::atomic<int> failed_allocations = 0;
+std::atomic<off_t> largest_size = 0;  // The largest file size before a write to the full drive.
 
 bool is_refused(int error_number) {
   errno = error_number;
@@ -50,6 +55,10 @@ extern "C" {
 
 ssize_t pwrite(int fd, const void* from, size_t bytes, off_t offset) {
   if (fails_now()) return -1;
+  struct stat file = {};
+  if (is_nearly_full && fstat(fd, &file) == 0 && file.st_size > largest_size) {
+    largest_size = file.st_size;
+  }
   return syscall(SYS_pwrite64, fd, from, bytes, offset);
 }
 ssize_t copy_file_range(int from, off64_t* at, int to, off64_t* there, size_t bytes,
@@ -61,6 +70,11 @@ int ftruncate(int fd, off_t bytes) noexcept {
   return fails_now() ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, bytes));
 }
 int fallocate(int fd, int mode, off_t from, off_t bytes) {
+  if (is_nearly_full) {
+    ++failed_allocations;
+    errno = syscall(SYS_ftruncate, fd, from + bytes) == 0 ? ENOSPC : EIO;
+    return -1;
+  }
   return fails_now() ? -1 : static_cast<int>(syscall(SYS_fallocate, fd, mode, from, bytes));
 }
 int fsync(int fd) {
@@ -196,4 +210,23 @@ TEST_CASE("writer: a flush that fails says why") {
   REQUIRE(failed.has_value());
   CHECK(failed->code() == system_code(EDQUOT));
   CHECK(holds(failed->what(), "it cannot be flushed to the drive: Disk quota exceeded"));
+}
+
+TEST_CASE(
+    "writer: an allocation that enlarges the file and fails leaves no bytes after the index") {
+  walk all;
+  const tensor_ref large = noise_view("t", dtype::u8, {14'000'000}, 1);
+  const auto make_file = [&] {
+    writer out(all.path);
+    add(out, large);
+    finish(out);
+  };
+  make_file();
+  const std::string expected = file_text(all.path);
+  is_nearly_full = true;
+  make_file();
+  is_nearly_full = false;
+  CHECK(file_text(all.path) == expected);
+  CHECK(failed_allocations == 1);
+  CHECK(static_cast<std::uint64_t>(largest_size) <= expected.size());
 }

@@ -5,12 +5,22 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/use_future.hpp>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
 #include <ringload/ringload.hpp>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "support/descriptors.hpp"
 #include "support/failing_new.hpp"
@@ -18,6 +28,7 @@
 #include "support/scripted_writer.hpp"
 #include "support/small_options.hpp"
 #include "support/waiting.hpp"
+#include "support/written_file.hpp"
 
 namespace asio = boost::asio;
 namespace fs = std::filesystem;
@@ -263,6 +274,29 @@ TEST_CASE(
   CHECK(what.is_alone());
 }
 
+TEST_CASE("save: a target whose name holds a NUL is refused, and no file is written") {
+  const temporary_folder in;
+  const auto target = [&in](std::string_view name) {
+    return in.path().string() + std::string(name);
+  };
+  const std::string text = "before";
+  const std::vector<tensor_ref> tensors = {tensor_ref("x", text.data(), dtype::u8, {6})};
+  loader with(host(), small_options(2));
+  using namespace std::string_view_literals;
+  for (const auto name : {"/a.safetensors\0.safetensors"sv, "/a.zt\0.zt"sv, "/folder\0b"sv}) {
+    CHECK(code_of_call([&] { get(with.save_async(target(name), tensors, use_future)); }) ==
+          errc::invalid_source_name);
+  }
+  const std::string zt = target("/a.zt\0.zt"sv);
+  CHECK(code_of_call([&] { writer out(zt); }) == errc::invalid_source_name);
+  CHECK(code_of_call([&] { atomic_file file(zt, entry_kind::file, true); }) ==
+        errc::invalid_source_name);
+  CHECK(fs::is_empty(in.path()));
+
+  get(with.save_async(target("/a.zt"), tensors, use_future));
+  CHECK(code_of_call([&] { writer out = writer::append(zt); }) == errc::invalid_source_name);
+}
+
 TEST_CASE("save: where there is not enough room, that is found before anything is written") {
   const temporary_folder place("/dev/shm");
   write_script script;
@@ -277,4 +311,48 @@ TEST_CASE("save: where there is not enough room, that is found before anything i
   CHECK(holds(failed->what(), path));
   CHECK(script.log().empty());
   CHECK(fs::is_empty(place.path()));
+}
+
+TEST_CASE("save: a finished save computes no digest, even while the check thread is busy") {
+  std::atomic<int> begun = 0;
+  std::atomic<int> allowed = 0;
+  std::atomic<bool> has_small_begun = false;
+  const temporary_folder folder;
+  const std::string bytes(1000, 'x');
+  loader saver(host(), small_options());  // Has one check thread.
+  const auto save = [&](const char* name, int count, std::function<void()> update) {
+    std::vector<tensor_ref> tensors;
+    for (int t = 0; t < count; ++t) {
+      tensors.emplace_back("t" + std::to_string(t), bytes.data(), dtype::u8,
+                           std::vector<std::uint64_t>{bytes.size()});
+    }
+    save_options options;
+    options.digest = digest_algorithm::sha256;
+    options.sha256 = [update = std::move(update)] {
+      return hasher{[update](std::span<const std::byte>) { update(); },
+                    [] { return std::vector<std::byte>(32); }};
+    };
+    return saver.save_async((folder.path() / name).string(), tensors, options, use_future);
+  };
+  // Each digest of the large save waits until the digest is allowed.
+  auto large = save("large.safetensors", 2000, [&] {
+    const int number = ++begun;
+    CHECK(comes_true([&] { return allowed >= number; }));
+  });
+  CHECK(comes_true([&] { return begun == 1; }));
+  auto token = std::make_shared<int>();
+  const std::weak_ptr<int> held_by_job = token;
+  auto small =
+      save("small.safetensors", 1, [&, token = std::move(token)] { has_small_begun = true; });
+  CHECK(comes_true([&] {
+    const int current = begun;
+    if (!has_small_begun) allowed = current;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return has_small_begun.load();
+  }));
+  // The check thread now waits in the next digest of the large save.
+  CHECK(get(std::move(small)).digests.size() == 1);
+  CHECK(comes_true([&] { return held_by_job.expired(); }));
+  allowed = std::numeric_limits<int>::max();
+  CHECK(get(std::move(large)).digests.size() == 2000);
 }

@@ -189,6 +189,19 @@ TEST_CASE("writer: only the same type and shape replace, and only what is raw an
   CHECK(file_text(one.path) == before);
 }
 
+TEST_CASE("writer: a declared object without parts is not replaced") {
+  const writer_files::made one;
+  writer out(one.other("b.zt"));
+  object_info group;
+  group.name = "g";
+  group.layout = "group";
+  group.shape = {3};
+  get(out.declare_async(group, use_future));
+  CHECK(code_of_call([&] {
+          get(out.replace_async(noise_view("g", dtype::u8, {3}), use_future));
+        }) == errc::unsupported_feature);
+}
+
 TEST_CASE("writer: bytes that do not match their digest are copied, but not encoded anew") {
   const writer_files::made one;
   const std::string whole = file_text(one.path);
@@ -283,6 +296,37 @@ TEST_CASE("writer: attributes that are read and written again are the same CBOR"
   CHECK(found.composites.at(0).attributes == all);
   write(one.other("b.zt"), t.attributes, found.metadata);
   CHECK(file_text(one.path) == file_text(one.other("b.zt")));
+}
+
+TEST_CASE("planned: only bytes that a load would dequantise have another type and shape") {
+  load_options how;
+  how.dtype = dtype::f32;
+  tensor_info blocks;
+  blocks.name = "w";
+  blocks.shape = {68};
+  blocks.bytes = blocks.stored_bytes = 68;
+  blocks.type = "q8_0";
+  blocks.original_shape = {2, 32};
+  const auto has = [&](const tensor_info& stored, dtype type, std::vector<std::uint64_t> shape) {
+    const planned_tensor found = planned(stored, how);
+    return found.dtype == type && found.shape == shape;
+  };
+  CHECK(has(blocks, dtype::f32, {2, 32}));
+  tensor_info shapeless = blocks;
+  shapeless.original_shape.clear();
+  CHECK(has(shapeless, dtype::u8, {68}));
+  tensor_info longer = blocks;
+  longer.original_shape = {2, 64};
+  CHECK(has(longer, dtype::u8, {68}));
+  tensor_info table = blocks;
+  table.shape = {2, 34};
+  CHECK(has(table, dtype::u8, {2, 34}));
+  tensor_info packed_halves = blocks;  // A load with a dtype refuses this tensor.
+  packed_halves.dtype = dtype::f16;
+  packed_halves.type = "another";
+  CHECK(has(packed_halves, dtype::f16, {68}));
+  how.converts = [](const tensor_info&) { return false; };
+  CHECK(has(blocks, dtype::u8, {68}));
 }
 
 TEST_CASE("writer: two that append to one file do not lose each other's tensors") {

@@ -144,8 +144,11 @@ result<void> append_file::write_status() const {
 }
 
 result<void> append_file::next_block() {
-  // A failure is ignored here: if the drive has no space, the write below will fail.
-  if (end() > file_.bytes) (void)allocate_up_to(file_, end() + allocated_at_once);
+  // A failure is not an error: if the drive has no space, the write below will fail. After a
+  // failure the space is not allocated ahead any more, because the drive is nearly full.
+  if (may_allocate_ && end() > file_.bytes) {
+    may_allocate_ = allocate_up_to(file_, end() + allocated_at_once).has_value();
+  }
   start({block_offset_, static_cast<std::uint32_t>(filled_), begin_of(block_)}, block_);
   block_offset_ += filled_;
   filled_ = 0;
@@ -185,10 +188,9 @@ result<void> append_file::finish() {
   if (whole > 0) start({block_offset_, whole, begin_of(block_)}, block_);
   if (tail > 0) start({block_offset_ + whole, tail, begin_of(block_) + whole}, block_);
   if (auto status = wait_for_all(); !status) return status.error();
-  if (file_.bytes > end()) {
-    if (::ftruncate(file_.buffered.get(), static_cast<::off_t>(end())) != 0) {
-      return fault{system_code(errno), file_.place};
-    }
+  // The file may be larger than file_.bytes: a failed allocation can enlarge the file.
+  if (!file_.object && ::ftruncate(file_.buffered.get(), static_cast<::off_t>(end())) != 0) {
+    return fault{system_code(errno), file_.place};
   }
   file_.bytes = end();
   return {};

@@ -88,7 +88,8 @@ class append_file {
   std::size_t filled_ = 0;
   std::array<bool, blocks> in_use_ = {};  // Blocks that are being written.
   std::uint32_t in_flight_ = 0;
-  result<void> failure_;  // The first failure.
+  bool may_allocate_ = true;  // False after an allocation has failed.
+  result<void> failure_;      // The first failure.
   std::uint64_t bytes_direct_ = 0;
   std::uint64_t writes_ = 0;
 

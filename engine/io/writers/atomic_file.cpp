@@ -128,6 +128,10 @@ void atomic_entry::remove() noexcept {
 }
 
 result<atomic_entry> atomic_entry::make(fs::path target, entry_kind kind, bool may_replace) {
+  if (target.native().find('\0') != fs::path::string_type::npos) {
+    return fault{errc::invalid_source_name, printable_path(target.native()),
+                 "the name holds a NUL"};
+  }
   atomic_entry entry(std::move(target), kind, may_replace);
   // "models/x/" has the same meaning as "models/x".
   if (kind == entry_kind::folder && !entry.target_.has_filename()) {

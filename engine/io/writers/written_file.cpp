@@ -26,7 +26,12 @@ int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
   const auto from = static_cast<::off_t>(begin);
   const auto bytes = static_cast<::off_t>(end - begin);
   if (uninterrupted([=] { return ::fallocate(fd, 0, from, bytes); }) == 0) return 0;
-  if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
+  const int failure = errno;
+  if (failure != EOPNOTSUPP && failure != ENOSYS) {
+    // Frees the bytes that the failed call has allocated. On ext4, the call also enlarges the file.
+    [[maybe_unused]] const int unused = ::ftruncate(fd, from);
+    return failure;
+  }
   return ::ftruncate(fd, static_cast<::off_t>(end)) == 0 ? 0 : errno;
 }
 

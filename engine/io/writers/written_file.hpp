@@ -45,7 +45,8 @@ result<written_file> begin_object(byte_store& store, const target_request& reque
 result<void> publish_object(written_file& file);
 
 // Allocates bytes up to `end`, which becomes the file size. Does nothing if the file is large
-// enough already, or if `file` is an object.
+// enough already, or if `file` is an object. After a failure, the file size is `file.bytes`. The
+// file must have no bytes after `file.bytes`.
 result<void> allocate_up_to(written_file& file, std::uint64_t end);
 
 // Returns ENOSPC if the file system of `folder` has fewer than `bytes` free bytes for this user.
