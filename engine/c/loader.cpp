@@ -58,7 +58,7 @@ ringload_status file_progress(const Handle* handle, size_t position, ringload_fi
 
 template <class Handle>
 ringload_status next_begin(Handle* handle, ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const Handle& stream = required(handle, null_load_text);
     return begin_operation<std::optional<ringload::tensor>>(
         stream.thread, operation,
@@ -78,7 +78,7 @@ ringload_status ringload_loader_stats(const ringload_loader* loader, ringload_st
 ringload_status ringload_open_begin(ringload_loader* loader, const char* const* sources,
                                     size_t count, const ringload_open_options* options,
                                     ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const ringload_loader& handle = required(loader, null_loader_text);
     if (count == 0) throw invalid_argument("the number of sources is 0, expected at least 1");
     required(sources, "the sources are null");
@@ -112,7 +112,7 @@ ringload_status ringload_load_begin(ringload_loader* loader, const ringload_chec
                                     const ringload_selection* selection,
                                     const ringload_load_options* options,
                                     ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::model>(
         handle.thread, operation,
@@ -137,7 +137,7 @@ ringload_status ringload_start_begin(ringload_loader* loader, const ringload_che
                                      const ringload_selection* selection,
                                      const ringload_load_options* options,
                                      ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::load_operation>(
         handle.thread, operation,
@@ -164,7 +164,7 @@ ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_chec
                                     const ringload_selection* selection,
                                     const ringload_load_options* options,
                                     ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     // The destinations are converted before the checks, because this call takes ownership of their
     // DLPack tensors even if a check fails.
     const ringload::device on = loader ? loader->value->device() : ringload::host();
@@ -195,7 +195,7 @@ ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
                                     const ringload_saved_tensor* tensors, size_t count,
                                     const ringload_save_options* options,
                                     ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     // The tensors are converted before the checks, because this call takes ownership of their
     // DLPack tensors even if a check fails.
     const ringload::device on = loader ? loader->value->device() : ringload::host();
@@ -221,7 +221,7 @@ ringload_status ringload_save(ringload_loader* loader, const char* path,
 ringload_status ringload_tensor_copy_begin(ringload_loader* loader, const ringload_tensor* tensor,
                                            const ringload_tensor_copy_options* options,
                                            ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::tensor>(
         handle.thread, operation,
@@ -270,7 +270,7 @@ ringload_status ringload_loading_next(ringload_loading* loading, ringload_tensor
 
 ringload_status ringload_loading_tensor_begin(ringload_loading* loading, const char* name,
                                               ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const ringload_loading& handle = required(loading, null_load_text);
     return begin_operation<ringload::tensor>(
         handle.thread, operation,
@@ -290,7 +290,7 @@ ringload_status ringload_loading_tensor(ringload_loading* loading, const char* n
 
 ringload_status ringload_loading_finish_begin(ringload_loading* loading,
                                               ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const ringload_loading& handle = required(loading, null_load_text);
     return begin_operation<ringload::model>(
         handle.thread, operation,
@@ -312,7 +312,7 @@ ringload_status ringload_stream_begin(ringload_loader* loader, const ringload_ch
                                       uint64_t window_bytes, const ringload_selection* selection,
                                       const ringload_load_options* options,
                                       ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const ringload_loader& handle = required(loader, null_loader_text);
     return begin_operation<ringload::tensor_stream>(
         handle.thread, operation,

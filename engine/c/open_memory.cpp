@@ -35,7 +35,7 @@ ringload_status ringload_open_memory_begin(ringload_loader* loader, const void* 
                                            const char* name, void (*release)(void* context),
                                            void* context, const ringload_open_options* options,
                                            ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     // `memory` must be created before the checks, because this function takes ownership of the
     // caller's memory even if a check fails.
     owned_memory memory(release, context);

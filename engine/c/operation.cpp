@@ -2,6 +2,8 @@
 
 #include "c/operation.hpp"
 
+#include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -14,11 +16,34 @@
 
 namespace ringload::c {
 
+namespace {
+
+// Blocks all signals in the calling thread while the object exists, so that threads that start
+// during this time do not receive signals of the program. This room cannot include the class of
+// engine/base.
+class signals_blocked {
+ public:
+  signals_blocked() noexcept {
+    ::sigset_t all_signals;
+    ::sigfillset(&all_signals);
+    ::pthread_sigmask(SIG_SETMASK, &all_signals, &before_);
+  }
+  signals_blocked(const signals_blocked&) = delete;
+  signals_blocked& operator=(const signals_blocked&) = delete;
+  ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  ::sigset_t before_;
+};
+
+}  // namespace
+
 context_threads::context_threads(std::size_t count)
     : context_(std::make_shared<boost::asio::io_context>(static_cast<int>(count))),
       work_(context_->get_executor()) {
   try {
     threads_.reserve(count);
+    const signals_blocked no_signals;
     while (threads_.size() < count) {
       threads_.emplace_back([context = context_] { context->run(); });
     }
@@ -38,8 +63,11 @@ bool context_threads::is_this() const noexcept {
 
 void context_threads::end() noexcept {
   work_.reset();
+  // The handler that destroys this object counts as pending work of the context. A join would wait
+  // for this handler, so none of the threads can be joined.
+  const bool is_own_thread = is_this();
   for (std::thread& thread : threads_) {
-    if (thread.get_id() == std::this_thread::get_id()) {
+    if (is_own_thread) {
       thread.detach();
     } else {
       thread.join();

@@ -44,8 +44,9 @@
 
 namespace ringload::c {
 
-/// Threads that run an io_context. The threads end when the object is destroyed and the context has
-/// no pending work.
+/// Threads that run an io_context, with all signals blocked. The threads end when the object is
+/// destroyed and the context has no pending work. The destructor waits for the threads, unless one
+/// of these threads calls the destructor.
 class context_threads {
  public:
   explicit context_threads(std::size_t count);

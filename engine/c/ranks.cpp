@@ -2,6 +2,7 @@
 
 #include <ringload/c.h>
 
+#include <algorithm>
 #include <memory>
 #include <ringload/group.hpp>
 #include <ringload/group_load.hpp>
@@ -67,6 +68,7 @@ ringload_status ringload_thread_groups(uint32_t ranks, uint32_t milliseconds,
                                        ringload_group** result) {
   return guarded([&] {
     required(result, "the output pointer for the groups is null");
+    std::fill_n(result, ranks, nullptr);
     auto groups = ringload::make_thread_ranks(ranks, group_timeout_of(milliseconds));
     std::vector<std::unique_ptr<ringload_group>> handles;
     for (auto& rank_handle : groups) {
@@ -102,7 +104,7 @@ ringload_status ringload_group_load_begin(ringload_loader* loader, ringload_grou
                                           const char* source, ringload_group_reading reading,
                                           const ringload_load_options* load_options,
                                           ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const ringload_loader& handle = required(loader, "the loader is null");
     // options_of() also returns the owner of a checksum list. The owner is not needed, because
     // loads by ranks do not support checksum lists.
@@ -159,7 +161,7 @@ ringload_status ringload_group_loading_stats(const ringload_group_loading* loadi
 ringload_status ringload_group_loading_tensor_begin(ringload_group_loading* loading,
                                                     const char* name,
                                                     ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_call(loading, operation,
                       [tensor_name = name_of(name)](ringload::group_load& load, auto handler) {
                         load.tensor_async(tensor_name, std::move(handler));
@@ -179,7 +181,7 @@ ringload_status ringload_group_loading_tensor(ringload_group_loading* loading, c
 ringload_status ringload_group_loading_shard_begin(ringload_group_loading* loading,
                                                    const char* name, uint32_t dim,
                                                    ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_call(loading, operation,
                       [tensor_name = name_of(name), dim](ringload::group_load& load, auto handler) {
                         load.shard_async(tensor_name, dim, std::move(handler));
@@ -200,7 +202,7 @@ ringload_status ringload_group_loading_fused_begin(ringload_group_loading* loadi
                                                    const char* name, const char* const* names,
                                                    size_t count, uint32_t dim,
                                                    ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_call(
         loading, operation,
         [name = name_of(name), tensor_names = required_names(names, count, "the name is null"),
@@ -222,7 +224,7 @@ ringload_status ringload_group_loading_fused(ringload_group_loading* loading, co
 
 ringload_status ringload_group_loading_push_begin(ringload_group_loading* loading, const char* name,
                                                   uint32_t to, ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_call(loading, operation,
                       [tensor_name = name_of(name), to](ringload::group_load& load, auto handler) {
                         load.push_async(tensor_name, to, std::move(handler));
@@ -242,7 +244,7 @@ ringload_status ringload_group_loading_push(ringload_group_loading* loading, con
 ringload_status ringload_group_loading_model_begin(ringload_group_loading* loading,
                                                    const char* const* names, size_t count,
                                                    ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_call<ringload::model>(
         loading, operation,
         [takes_all = names == nullptr && count == 0,

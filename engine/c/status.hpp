@@ -68,6 +68,14 @@ ringload_status guarded(Body&& body) noexcept {
   }
 }
 
+/// Sets `*result` to null, and then calls `guarded(body)`. Therefore the handle is also null if
+/// `body` fails before it starts an operation. `body` must check whether `result` is null.
+template <class Handle, class Body>
+ringload_status guarded(Handle** result, Body&& body) noexcept {
+  if (result) *result = nullptr;
+  return guarded(std::forward<Body>(body));
+}
+
 /// Returns the object that `pointer` points to. Throws invalid_argument with `text` if `pointer` is
 /// null.
 template <class T>

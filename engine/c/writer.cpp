@@ -159,7 +159,7 @@ ringload_status ringload_writer_add_begin(ringload_writer* writer,
                                           const ringload_saved_tensor* tensor,
                                           const ringload_object_options* options,
                                           ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     ringload::tensor_ref ref = tensor_ref_of(writer, tensor);
     return begin_step(writer, operation,
                       [ref = std::move(ref), options = object_options_of(options)](
@@ -179,7 +179,7 @@ ringload_status ringload_writer_add(ringload_writer* writer, const ringload_save
 ringload_status ringload_writer_declare_begin(ringload_writer* writer,
                                               const ringload_object* object,
                                               ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_step(writer, operation,
                       [info = object_of(object)](ringload::writer& output, auto handler) mutable {
                         output.declare_async(std::move(info), std::move(handler));
@@ -197,7 +197,7 @@ ringload_status ringload_writer_add_part_begin(ringload_writer* writer, const ch
                                                const ringload_saved_tensor* part,
                                                const ringload_object_options* options,
                                                ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     ringload::tensor_ref ref = tensor_ref_of(writer, part);
     return begin_step(
         writer, operation,
@@ -220,7 +220,7 @@ ringload_status ringload_writer_add_part(ringload_writer* writer, const char* ob
 ringload_status ringload_writer_add_alias_begin(ringload_writer* writer, const char* name,
                                                 const char* object,
                                                 ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_step(writer, operation,
                       [second = std::string(&required(name, "the name is null")),
                        first = std::string(&required(object, "the object's name is null"))](
@@ -240,7 +240,7 @@ ringload_status ringload_writer_add_alias(ringload_writer* writer, const char* n
 ringload_status ringload_writer_copy_begin(ringload_writer* writer, const char* file,
                                            const ringload_copy_options* options,
                                            ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     const ringload_copy_options c_options = read_struct(options);
     return begin_step(writer, operation,
                       [from = std::string(&required(file, "the path is null")),
@@ -261,7 +261,7 @@ ringload_status ringload_writer_copy(ringload_writer* writer, const char* file,
 ringload_status ringload_writer_replace_begin(ringload_writer* writer,
                                               const ringload_saved_tensor* tensor,
                                               ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     ringload::tensor_ref ref = tensor_ref_of(writer, tensor);
     return begin_step(writer, operation,
                       [ref = std::move(ref)](ringload::writer& output, auto handler) mutable {
@@ -280,7 +280,7 @@ ringload_status ringload_writer_replace(ringload_writer* writer,
 ringload_status ringload_writer_set_attribute_begin(ringload_writer* writer, const char* key,
                                                     const char* json,
                                                     ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_step(writer, operation,
                       [name = std::string(&required(key, "the key is null")),
                        value = ringload::attribute::json(&required(json, "the value is null"))](
@@ -300,7 +300,7 @@ ringload_status ringload_writer_set_attribute(ringload_writer* writer, const cha
 ringload_status ringload_writer_set_typed_attribute_begin(ringload_writer* writer,
                                                           const ringload_attribute* attribute,
                                                           ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_step(
         writer, operation,
         [pair = typed_attribute_of(attribute)](ringload::writer& output, auto handler) {
@@ -318,7 +318,7 @@ ringload_status ringload_writer_set_typed_attribute(ringload_writer* writer,
 
 ringload_status ringload_writer_finish_begin(ringload_writer* writer,
                                              ringload_operation** operation) {
-  return guarded([&] {
+  return guarded(operation, [&] {
     return begin_step<ringload::write_result>(
         writer, operation,
         [](ringload::writer& output, auto handler) { output.finish_async(std::move(handler)); });

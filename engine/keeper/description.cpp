@@ -3,6 +3,8 @@
 #include "keeper/description.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <ringload/error.hpp>
 #include <string>
 
 #include "base/catch_as_fault.hpp"
@@ -17,9 +19,11 @@ namespace ringload::inline v0::detail {
 namespace {
 
 // A description begins with the version of its format and the number of bytes that follow.
-constexpr std::uint64_t format_version = 4;
+constexpr std::uint64_t format_version = 5;
 constexpr std::size_t head_bytes = 16;
 constexpr std::size_t device_text_max = 256;
+constexpr std::uint32_t code_of_library = 0;
+constexpr std::uint32_t code_of_system = 1;
 constexpr std::uint64_t kind_last = element_kind_count + block_kind_count - 1;
 
 // Each function pass_...() writes its second argument to a packer, or reads its second argument
@@ -76,14 +80,40 @@ void pass_composite(auto& archive, auto& c) {
   archive.text(c.separator);
 }
 
+// Passes a code as the number of its category and its value. The readers of files only report codes
+// of the library and errno values.
+void pass_code(packer& archive, const boost::system::error_code& code) {
+  archive.number(std::uint32_t{code.category() == category() ? code_of_library : code_of_system});
+  archive.number(static_cast<std::uint32_t>(code.value()));
+}
+void pass_code(unpacker& archive, boost::system::error_code& code) {
+  std::uint32_t kind = 0;
+  std::uint32_t value = 0;
+  archive.number(kind, code_of_system);
+  archive.number(value, std::numeric_limits<int>::max());
+  code = kind == code_of_library ? boost::system::error_code(static_cast<int>(value), category())
+                                 : system_code(static_cast<int>(value));
+}
+
+void pass_unreadable(auto& archive, auto& object) {
+  archive.text(object.name);
+  archive.number(object.file);
+  pass_code(archive, object.code);
+  archive.text(object.place);
+  archive.text(object.reason);
+  archive.number(object.is_left_out, 1);
+}
+
 void pass_description(auto& archive, auto& description) {
   archive.list(description.contents.files, [](auto& w, auto& file) {
     w.text(file.path);
     w.number(file.bytes);
     w.text(file.format);
+    w.number(file.header_bytes);
   });
   archive.list(description.contents.tensors, [](auto& w, auto& t) { pass_tensor(w, t); });
   archive.list(description.contents.composites, [](auto& w, auto& c) { pass_composite(w, c); });
+  archive.list(description.contents.unreadable, [](auto& w, auto& u) { pass_unreadable(w, u); });
   pass_attributes(archive, description.contents.metadata);
   archive.list(description.contents.notes, [](auto& w, auto& note) { w.text(note); });
   archive.list(description.tensors, [](auto& w, auto& place) {
@@ -100,9 +130,10 @@ void pass_description(auto& archive, auto& description) {
 
 fault wrong(std::string cause) { return {errc::malformed_message, "", std::move(cause)}; }
 
-// Returns the size of a tensor in bytes. Returns an empty optional if its number of bits does not
-// fit in 64 bits, or is not a multiple of 8.
+// Returns the size of a tensor in bytes: 0 if a dimension is 0. Returns an empty optional if its
+// number of bits does not fit in 64 bits, or is not a multiple of 8.
 std::optional<std::uint64_t> bytes_of(std::span<const std::uint64_t> shape, std::uint64_t bits) {
+  if (std::ranges::find(shape, std::uint64_t{0}) != shape.end()) return 0;
   std::optional<std::uint64_t> total = bits;
   for (const std::uint64_t size : shape) total = total ? checked_multiply(*total, size) : total;
   if (!total || *total % 8 != 0) return std::nullopt;
@@ -114,6 +145,9 @@ std::optional<std::uint64_t> bytes_of(std::span<const std::uint64_t> shape, std:
 std::optional<std::uint64_t> memory_bytes(const tensor_info& t, conversion target) {
   const auto stored = bytes_of(t.shape, bits(t.dtype));
   if (!stored || *stored != t.bytes) return std::nullopt;
+  // The shape of a tensor that a load has dequantised is `original_shape`, which is checked below.
+  // No load converts to blocks.
+  if (!target.needed() && is_block(target.from)) return std::nullopt;
   if (!target.needed()) return t.bytes;
   if (is_block(target.to) || t.bytes % target.from_bytes() != 0) return std::nullopt;
   if (!is_block(target.from) && dtype_of(target.from) != t.dtype) return std::nullopt;
@@ -144,17 +178,17 @@ result<void> check_tensor(const kept_description& description, std::size_t t,
   return {};
 }
 
-result<void> check_names(const catalog& contents) {
+}  // namespace
+
+std::optional<std::string_view> duplicate_name(const catalog& contents) {
   std::vector<std::string_view> names;
   names.reserve(contents.tensors.size());
   for (const tensor_info& t : contents.tensors) names.push_back(t.name);
   std::sort(names.begin(), names.end());
   const auto duplicate = std::adjacent_find(names.begin(), names.end());
-  if (duplicate == names.end()) return {};
-  return wrong("duplicate tensor name").in(tensor_place(*duplicate));
+  if (duplicate == names.end()) return std::nullopt;
+  return *duplicate;
 }
-
-}  // namespace
 
 std::vector<std::byte> pack(const kept_description& description) {
   packer body;
@@ -193,6 +227,10 @@ result<kept_description> unpack_description(std::span<const std::byte> bytes,
     if (c.file >= out.contents.files.size())
       return wrong("its file is not listed").in(printable(c.name));
   }
+  for (const unreadable_info& object : out.contents.unreadable) {
+    if (object.file >= out.contents.files.size())
+      return wrong("its file is not listed").in(printable(object.name));
+  }
   if (!out.device_regions.empty() && !region_bytes.empty()) {
     return wrong("the model is on a device, but host memory was received too");
   }
@@ -202,7 +240,8 @@ result<kept_description> unpack_description(std::span<const std::byte> bytes,
     auto status = check_tensor(out, t, sizes);
     if (!status) return status.error().in(tensor_place(out.contents.tensors[t].name));
   }
-  if (auto status = check_names(out.contents); !status) return status.error();
+  if (const auto name = duplicate_name(out.contents))
+    return wrong("duplicate tensor name").in(tensor_place(*name));
   return out;
 }
 

@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <ringload/catalog.hpp>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/fault.hpp"
@@ -29,6 +31,10 @@ struct kept_description {
   // The memory regions of a model on a device. Empty if the model is in host memory.
   std::vector<exported_memory> device_regions;
 };
+
+// Returns a name that several tensors have, or an empty optional. A model with a duplicate name
+// cannot be described, because clients find a tensor by its name. The result refers to `contents`.
+std::optional<std::string_view> duplicate_name(const catalog& contents);
 
 std::vector<std::byte> pack(const kept_description& description);
 

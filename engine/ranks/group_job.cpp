@@ -83,6 +83,26 @@ void check_options(const load_options& options) {
   }
 }
 
+// Throws a common_fault if the range of a rank in the last dimension cuts a quantised block. The
+// ranges of all ranks are multiples of the first range, except for the end of the dimension.
+// Therefore only the first range must be checked, and all ranks report the same range.
+void check_shard_blocks(const catalog& contents, const tensor_info& stored,
+                        const tensor_info& loaded, std::uint32_t dim, std::uint32_t ranks) {
+  const index_range first = block_of(loaded.shape[dim], 0, ranks);
+  const bool is_dequantised = !stored.original_shape.empty() && loaded.dtype != stored.dtype;
+  if (!is_dequantised || first.count == 0) return;
+  catalog single;
+  single.files.push_back(contents.files[stored.file]);
+  single.tensors.push_back(stored);
+  single.tensors.front().file = 0;
+  const auto status = catch_as_fault([&]() -> result<void> {
+    // chosen() refuses a range that cuts a quantised block.
+    chosen(single, select().names({}).slice(stored.name, dim, first.begin, first.count));
+    return {};
+  });
+  if (!status) throw common_fault{status.error()};
+}
+
 common_fault wrong_call(errc code, const tensor_info& info, std::string cause) {
   return {{code, tensor_place(info.name), std::move(cause)}};
 }
@@ -216,6 +236,10 @@ void group_job::check(const group_call& call, const std::vector<named_tensor>& t
           "dimension " + std::to_string(call.dim) +
               " does not exist, or the elements of one of its indices are not whole bytes");
     }
+    if (options_.reading == group_reading::own) {
+      const catalog& contents = file_.catalog();
+      check_shard_blocks(contents, contents.tensors[index], loaded, call.dim, group_->size());
+    }
     if (loaded.dtype != first.dtype) throw wrong_call(errc::wrong_dtype, loaded, {});
     std::vector<std::uint64_t> shape = loaded.shape;
     shape[call.dim] = shape.size() == first.shape.size() ? first.shape[call.dim] : 0;
@@ -265,14 +289,14 @@ tensor_info group_job::block_info(const named_tensor& tensor_ref, std::uint32_t 
 tensor group_job::make_block(const named_tensor& tensor_ref, std::uint32_t dim) {
   const tensor_info info = block_info(tensor_ref, dim);
   const index_range range = block_of(tensor_ref.loaded.shape[dim], group_->rank(), group_->size());
+  // The shape of a quantised tensor counts bytes, and so does `range`. A slice of the tensor would
+  // count elements. All ranks must fail, also a rank whose range is empty.
+  if (!redistribution_ && !tensor_ref.loaded.original_shape.empty()) {
+    throw common_fault{{errc::unsupported_feature, tensor_place(info.name),
+                        "group_reading::own cannot divide its bytes, which are " + info.type +
+                            " blocks: load it with a dtype, or use group_reading::divided"}};
+  }
   if (!redistribution_ && range.count > 0) {
-    // The shape of a quantised tensor counts bytes, and so does `range`. A slice of the tensor
-    // would count elements.
-    if (!tensor_ref.loaded.original_shape.empty()) {
-      throw common_fault{{errc::unsupported_feature, tensor_place(info.name),
-                          "group_reading::own cannot divide its bytes, which are " + info.type +
-                              " blocks: load it with a dtype, or use group_reading::divided"}};
-    }
     // `select()` without names selects all tensors, so an empty list of names is set first.
     return load_alone(select().names({}).slice(info.name, dim, range.begin, range.count))
         .at(info.name);

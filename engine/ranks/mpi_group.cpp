@@ -27,7 +27,6 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/bounded_timeout.hpp"
 #include "base/retry_allocation.hpp"
@@ -78,13 +77,17 @@ class mpi_ranks final : public group {
     is_one_machine_ = ranks_of_machine == size_;
     MPI_Comm_free(&machine);
     buffer_ = std::make_unique<std::byte[]>(buffer_bytes);
+    scatter_sizes_ = std::make_unique<int[]>(2 * std::size_t{size()});
   }
 
   ~mpi_ranks() override {
     int over = 0;
     MPI_Finalized(&over);
     if (over == 0 && !ended_ && buffer_) MPI_Comm_free(&comm_);
-    if (ended_) (void)buffer_.release();  // After a failure, MPI may still write to the buffer.
+    if (ended_) {  // After a failure, MPI may still use this memory.
+      (void)buffer_.release();
+      (void)scatter_sizes_.release();
+    }
   }
 
   std::uint32_t rank() const noexcept override { return static_cast<std::uint32_t>(rank_); }
@@ -157,16 +160,16 @@ class mpi_ranks final : public group {
     const std::size_t round_bytes = std::max<std::size_t>(piece_bytes / size(), 1);
     for (std::size_t offset = 0; offset < bytes_max; offset += round_bytes) {
       const auto own = round_of(into, offset, round_bytes);
-      std::vector<int> counts;
-      std::vector<int> offsets;
-      for (const auto& part : parts) {
-        const auto sent = round_of(part, offset, round_bytes);
-        offsets.push_back(static_cast<int>(counts.size() * round_bytes));
-        counts.push_back(static_cast<int>(sent.size()));
-        std::copy_n(sent.begin(), sent.size(), buffer_for(0) + offsets.back());
+      int* const counts = scatter_sizes_.get();
+      int* const offsets = counts + size();
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const auto sent = round_of(parts[i], offset, round_bytes);
+        offsets[i] = static_cast<int>(i * round_bytes);
+        counts[i] = static_cast<int>(sent.size());
+        std::copy_n(sent.begin(), sent.size(), buffer_for(0) + offsets[i]);
       }
       MPI_Request request = MPI_REQUEST_NULL;
-      require(MPI_Iscatterv(buffer_for(0), counts.data(), offsets.data(), MPI_BYTE, buffer_for(1),
+      require(MPI_Iscatterv(buffer_for(0), counts, offsets, MPI_BYTE, buffer_for(1),
                             static_cast<int>(own.size()), MPI_BYTE, static_cast<int>(root), comm_,
                             &request),
               "MPI_Iscatterv");
@@ -370,6 +373,8 @@ class mpi_ranks final : public group {
   bool is_one_machine_ = true;
   // Buffer for all messages. Null after the buffer was leaked.
   std::unique_ptr<std::byte[]> buffer_;
+  // The sizes of the parts of a scatter(), then their offsets. MPI reads them during the call.
+  std::unique_ptr<int[]> scatter_sizes_;
   std::optional<error> ended_;  // Every later call throws this error.
   std::atomic<bool> interrupted_ = false;
 };

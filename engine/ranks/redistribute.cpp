@@ -3,7 +3,9 @@
 #include "ranks/redistribute.hpp"
 
 #include <algorithm>
+#include <ringload/error.hpp>
 
+#include "base/printable.hpp"
 #include "catalog/named_catalog.hpp"
 #include "load/tensor_storage.hpp"
 
@@ -123,9 +125,16 @@ std::span<const read_piece> redistribution::pieces_of(std::uint32_t t) const noe
   return {first, last};
 }
 
-std::span<const std::byte> redistribution::bytes_of(const std::string& name) const {
-  const tensor piece = own_pieces_.at(name);
-  return {static_cast<const std::byte*>(piece.data()), piece.size_bytes()};
+std::span<const std::byte> redistribution::bytes_of(const read_piece& piece,
+                                                    const tensor_info& info) const {
+  const tensor loaded = own_pieces_.at(info.name);
+  const std::size_t expected = range_of(piece, info).bytes;
+  if (loaded.size_bytes() != expected) {
+    throw error(errc::wrong_tensor_bytes, tensor_place(info.name),
+                "the loaded piece has " + grouped(loaded.size_bytes()) + " bytes, expected " +
+                    grouped(expected));
+  }
+  return {static_cast<const std::byte*>(loaded.data()), expected};
 }
 
 void redistribution::gather(std::span<const gathered_tensor> tensors, std::span<std::byte> into) {
@@ -140,7 +149,7 @@ void redistribution::gather(std::span<const gathered_tensor> tensors, std::span<
       if (range.bytes == 0) continue;
       range.begin += next.offset;
       if (piece.rank == group_.rank()) {
-        copies.push_back(copy_of(bytes_of(next.info->name), into.data() + range.begin));
+        copies.push_back(copy_of(bytes_of(piece, *next.info), into.data() + range.begin));
       }
       if (parts.empty() || parts.back().root != piece.rank) {
         parts.push_back({into.subspan(range.begin, 0), piece.rank});
@@ -159,12 +168,12 @@ void redistribution::push(std::uint32_t t, const tensor_info& info, std::uint32_
     const byte_range range = range_of(piece, info);
     if (range.bytes == 0) continue;
     if (group_.rank() == receiver && piece.rank == receiver) {
-      const row_copy own_copy = copy_of(bytes_of(info.name), into.data() + range.begin);
+      const row_copy own_copy = copy_of(bytes_of(piece, info), into.data() + range.begin);
       copy_rows_in(memory_, {&own_copy, 1});
     } else if (group_.rank() == receiver) {
       group_.receive(into.subspan(range.begin, range.bytes), piece.rank);
     } else if (group_.rank() == piece.rank) {
-      group_.send(bytes_of(info.name), receiver);
+      group_.send(bytes_of(piece, info), receiver);
     }
   }
 }
@@ -183,7 +192,7 @@ void redistribution::gather_shard(std::uint32_t t, const tensor_info& info, std:
       if (!region.empty()) group_.receive(region, piece.rank);
       continue;
     }
-    const std::byte* const from = bytes_of(info.name).data();
+    const std::byte* const from = bytes_of(piece, info).data();
     if (!region.empty()) {
       const row_copy own_copy = take_block(from, own_part.around, own_part.indices, region.data());
       copy_rows_in(memory_, {&own_copy, 1});

@@ -46,7 +46,8 @@ class redistribution {
         own_pieces_(std::move(read_pieces)) {}
 
   // All ranks must call the same function for the same tensor. `t` is the index of the tensor in
-  // the catalog. `info` describes the tensor in memory.
+  // the catalog. `info` describes the tensor in memory. The functions throw
+  // errc::wrong_tensor_bytes if a piece of this rank has another size than `info` requires.
 
   // All ranks receive the whole tensors. The tensors must be sorted by index, and their offsets
   // must ascend. Each run of neighbouring pieces that the same rank has read is sent as one part,
@@ -63,7 +64,7 @@ class redistribution {
 
  private:
   std::span<const read_piece> pieces_of(std::uint32_t t) const noexcept;
-  std::span<const std::byte> bytes_of(const std::string& name) const;
+  std::span<const std::byte> bytes_of(const read_piece& piece, const tensor_info& info) const;
 
   group& group_;
   backend& memory_;

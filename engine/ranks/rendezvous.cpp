@@ -20,6 +20,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "base/catch_as_fault.hpp"
 #include "base/packet_socket.hpp"
 #include "base/printable.hpp"
 #include "base/serialize.hpp"
@@ -155,7 +156,7 @@ result<sockets_of_rank> send_all_sockets(const rendezvous& joining,
 result<sockets_of_rank> lead(const rendezvous& joining, const std::string& path) {
   const auto listening = listen_at(path, 0600);
   if (!listening) return listening.error();
-  const auto connections = gather(joining, *listening);
+  const auto connections = catch_as_fault([&] { return gather(joining, *listening); });
   ::unlink(path.c_str());
   if (!connections) return connections.error();
   return send_all_sockets(joining, *connections);

@@ -40,7 +40,8 @@ enum class group_reading : std::uint8_t {
   divided,
   /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
   /// bytes. Use this value if each rank needs mainly its own shards, or if each rank has its own
-  /// drive.
+  /// drive. If a rank knows all its shards before the load, selection::shard() is faster: one load
+  /// without a group then reads all shards.
   own,
 };
 

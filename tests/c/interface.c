@@ -105,6 +105,32 @@ static void wrong_calls(ringload_loader* loader) {
   CHECK(ringload_dtype_name(RINGLOAD_AS_STORED)[0] == 0 && ringload_dtype_bits(24) == 0);
 }
 
+// A _begin function that fails sets its handle to null, whichever argument is wrong.
+static void failed_begins(ringload_loader* loader, const ringload_checkpoint* file) {
+  const char* const source = "x";
+  ringload_open_options opening = RINGLOAD_STRUCT(ringload_open_options);
+  opening.struct_bytes = 0;
+  REFUSES_TO_BEGIN(ringload_open_begin(NULL, &source, 1, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_open_begin(loader, &source, 0, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_open_begin(loader, NULL, 1, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_open_begin(loader, &source, 1, &opening, &operation));
+  REFUSES_TO_BEGIN(ringload_open_memory_begin(loader, NULL, 1, "x", NULL, NULL, NULL, &operation));
+  ringload_load_options how = RINGLOAD_STRUCT(ringload_load_options);
+  how.allocation = (ringload_allocation)9;
+  REFUSES_TO_BEGIN(ringload_load_begin(NULL, file, NULL, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_load_begin(loader, file, NULL, &how, &operation));
+  REFUSES_TO_BEGIN(ringload_start_begin(loader, NULL, NULL, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_stream_begin(loader, file, 1 << 20, NULL, &how, &operation));
+  REFUSES_TO_BEGIN(ringload_fill_begin(loader, file, NULL, 1, NULL, NULL, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_save_begin(loader, NULL, NULL, 0, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_tensor_copy_begin(loader, NULL, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_loading_next_begin(NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_loading_tensor_begin(NULL, "a", &operation));
+  REFUSES_TO_BEGIN(ringload_loading_finish_begin(NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_tensor_stream_next_begin(NULL, &operation));
+  CHECK(ringload_load_begin(loader, file, NULL, NULL, NULL) == RINGLOAD_INVALID_ARGUMENT);
+}
+
 static void a_catalog(const ringload_checkpoint* file, const char* path) {
   CHECK(ringload_checkpoint_size(file) == 2);
   ringload_tensor_info info = RINGLOAD_STRUCT(ringload_tensor_info);
@@ -468,6 +494,7 @@ int main(int argc, char** argv) {
   if (failures > 0) return 1;
 
   wrong_calls(loader);
+  failed_begins(loader, file);
   a_catalog(file, path);
   a_part(loader, file);
   as_they_land(loader, file);

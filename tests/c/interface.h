@@ -17,6 +17,14 @@ static inline void check_that(int holds, const char* what, const char* file, int
 #define CHECK(what) check_that(!!(what), #what, __FILE__, __LINE__)
 #define SAYS(part) check_that(strstr(ringload_last_error(), part) != NULL, part, __FILE__, __LINE__)
 
+// Checks that a _begin function fails with RINGLOAD_INVALID_ARGUMENT and sets its handle to null.
+// `call` must pass &operation.
+#define REFUSES_TO_BEGIN(call)                                       \
+  do {                                                               \
+    ringload_operation* operation = (ringload_operation*)&failures;  \
+    CHECK((call) == RINGLOAD_INVALID_ARGUMENT && operation == NULL); \
+  } while (0)
+
 // The checkpoint: 'a' is a matrix of float with ascending elements, and 'b' has the five bytes of
 // "bytes".
 enum { rows = 300, columns = 1000, elements = rows * columns };

@@ -6,6 +6,8 @@
 #include "c/operation.hpp"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <boost/asio/post.hpp>
 #include <future>
@@ -15,7 +17,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "support/waiting.hpp"
+
 using namespace ringload;
+using namespace ringload::testing;
 
 namespace {
 
@@ -63,6 +68,38 @@ class counted_operation {
 };
 
 }  // namespace
+
+TEST_CASE("C threads: a handler that drops the last reference waits for none of the threads") {
+  const auto destroyed = std::make_shared<std::promise<void>>();
+  const auto destroy = [destroyed](c::context_threads* object) {
+    delete object;
+    destroyed->set_value();
+  };
+  std::promise<void> dropped;
+  std::shared_ptr<c::context_threads> threads(new c::context_threads(4), destroy);
+  boost::asio::post(threads->context(), [threads, is_dropped = dropped.get_future()]() mutable {
+    is_dropped.wait();
+    threads.reset();
+  });
+  threads.reset();
+  dropped.set_value();
+  CHECK(destroyed->get_future().wait_for(patience) == std::future_status::ready);
+}
+
+TEST_CASE("C threads: all signals are blocked, and the program's own thread stays unchanged") {
+  const auto is_blocked = [](int signal) {
+    ::sigset_t blocked;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    return ::sigismember(&blocked, signal) == 1;
+  };
+  const c::context_threads threads(2);
+  std::promise<bool> found;
+  boost::asio::post(threads.context(), [&] {
+    found.set_value(is_blocked(SIGTERM) && is_blocked(SIGINT) && is_blocked(SIGCHLD));
+  });
+  CHECK(found.get_future().get());
+  CHECK_FALSE(is_blocked(SIGTERM));
+}
 
 TEST_CASE("C operation: a handler that is destroyed without a call ends the operation") {
   counted_operation dropped([](auto handler) { static_cast<void>(handler); });

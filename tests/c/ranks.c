@@ -148,6 +148,10 @@ static void wrong_groups(ringload_loader* loader, const char* folder, const char
   ringload_group* none = NULL;
   CHECK(ringload_thread_groups(0, 0, &none) == RINGLOAD_INVALID_ARGUMENT && none == NULL);
   CHECK(ringload_thread_groups(2, 0, NULL) == RINGLOAD_INVALID_ARGUMENT);
+  ringload_group* too_many[200];
+  for (int i = 0; i < 200; ++i) too_many[i] = (ringload_group*)&failures;
+  CHECK(ringload_thread_groups(200, 0, too_many) == RINGLOAD_INVALID_ARGUMENT);
+  for (int i = 0; i < 200; ++i) CHECK(too_many[i] == NULL);
   char socket[4096];
   snprintf(socket, sizeof socket, "%s/ranks", folder);
   CHECK(ringload_join_group(socket, 2, 2, 0, &none) == RINGLOAD_INVALID_ARGUMENT);
@@ -166,6 +170,13 @@ static void wrong_groups(ringload_loader* loader, const char* folder, const char
   CHECK(ringload_group_load(loader, none, path, RINGLOAD_READING_OWN, &how, &load) ==
         RINGLOAD_INVALID_ARGUMENT);
   SAYS("mapped");
+  REFUSES_TO_BEGIN(
+      ringload_group_load_begin(loader, none, path, (ringload_group_reading)7, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_group_loading_tensor_begin(NULL, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_group_loading_shard_begin(NULL, "a", 0, &operation));
+  REFUSES_TO_BEGIN(ringload_group_loading_fused_begin(NULL, "a", NULL, 1, 0, &operation));
+  REFUSES_TO_BEGIN(ringload_group_loading_push_begin(NULL, NULL, 0, &operation));
+  REFUSES_TO_BEGIN(ringload_group_loading_model_begin(NULL, NULL, 1, &operation));
   CHECK(load == NULL && ringload_group_rank(NULL) == 0 && ringload_group_size(NULL) == 0);
   ringload_group_release(none);
 }

@@ -237,6 +237,16 @@ static void in_memory(ringload_loader* loader, const char* path) {
   ringload_object_options how = RINGLOAD_STRUCT(ringload_object_options);
   how.attributes_count = 1;
   CHECK(ringload_writer_add(writer, &v, &how) == RINGLOAD_INVALID_ARGUMENT);
+  REFUSES_TO_BEGIN(ringload_writer_add_begin(NULL, &v, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_writer_add_begin(writer, &v, &how, &operation));
+  REFUSES_TO_BEGIN(ringload_writer_add_part_begin(writer, NULL, &v, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_writer_declare_begin(writer, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_writer_add_alias_begin(writer, NULL, "v", &operation));
+  REFUSES_TO_BEGIN(ringload_writer_copy_begin(writer, NULL, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_writer_replace_begin(writer, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_writer_set_attribute_begin(writer, NULL, "1", &operation));
+  REFUSES_TO_BEGIN(ringload_writer_set_typed_attribute_begin(writer, NULL, &operation));
+  REFUSES_TO_BEGIN(ringload_writer_finish_begin(NULL, &operation));
   CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_OK);
 
   ringload_operation* finish = NULL;

@@ -6,7 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
 #include <functional>
+#include <ringload/error.hpp>
 #include <string>
 #include <vector>
 
@@ -21,7 +23,7 @@ namespace {
 
 kept_description sample_description() {
   kept_description all;
-  all.contents.files = {{"a.safetensors", 5000, "safetensors"}};
+  all.contents.files = {{"a.safetensors", 5000, "safetensors", 408}};
   tensor_info weight;
   weight.name = "weight";
   weight.dtype = dtype::bf16;
@@ -37,6 +39,9 @@ kept_description sample_description() {
   blocks.original_shape = {2, 32};
   all.contents.tensors = {weight, blocks};
   all.contents.composites = {{"group", "group", "", {2}, {"values"}, 0, {}}};
+  all.contents.unreadable = {
+      {"u", 0, errc::unsupported_feature, "a.safetensors: u", "a cause", true},
+      {"s", 0, system_code(EIO), "a.safetensors: s", "another cause", false}};
   all.contents.metadata = {{"format", "pt"}};
   all.contents.notes = {"a note"};
   const auto q4_0 = element_kind::blocks;
@@ -70,6 +75,16 @@ TEST_CASE("keeper: a description arrives as it was sent") {
   REQUIRE(what.tensors.size() == 2);
   CHECK(what.files[0].path == "a.safetensors");
   CHECK(what.files[0].bytes == 5000);
+  CHECK(what.files[0].header_bytes == 408);
+  REQUIRE(what.unreadable.size() == 2);
+  CHECK(what.unreadable[0].name == "u");
+  CHECK(what.unreadable[0].file == 0);
+  CHECK(what.unreadable[0].code == errc::unsupported_feature);
+  CHECK(what.unreadable[0].place == "a.safetensors: u");
+  CHECK(what.unreadable[0].reason == "a cause");
+  CHECK(what.unreadable[0].is_left_out);
+  CHECK(what.unreadable[1].code == system_code(EIO));
+  CHECK_FALSE(what.unreadable[1].is_left_out);
   CHECK(what.tensors[0].name == "weight");
   CHECK(what.tensors[0].dtype == dtype::bf16);
   CHECK(what.tensors[0].shape == std::vector<std::uint64_t>{4, 6});
@@ -117,6 +132,14 @@ TEST_CASE("keeper: memory that ends with the last tensor is enough, and a byte l
   CHECK(holds(refusal_of(sample_description(), {160}), "its memory region was not received"));
 }
 
+TEST_CASE("keeper: an empty tensor may have dimensions whose product has more than 64 bits") {
+  CHECK(refusal_after([](kept_description& all) {
+          tensor_info& empty = all.contents.tensors[0];
+          empty.shape = {std::uint64_t{1} << 62, 4, 0};
+          empty.bytes = 0;
+        }) == "accepted");
+}
+
 TEST_CASE("keeper: a description that contradicts itself says which tensor does") {
   const auto sizes = "its type, shape and size are inconsistent";
   const auto of_weight = [&](const auto& change) {
@@ -134,9 +157,16 @@ TEST_CASE("keeper: a description that contradicts itself says which tensor does"
               "tensor 'weight'"));
   CHECK(holds(refusal_after([](kept_description& all) { all.tensors[0].offset = ~0ULL; }),
               "ends past the 160 bytes"));
+  // Blocks that are not converted: the client would use `original_shape` as the shape.
+  CHECK(holds(refusal_after([](kept_description& all) {
+                all.tensors[1].cast.to = all.tensors[1].cast.from;
+                all.contents.tensors[1].original_shape = {std::uint64_t{1} << 40};
+              }),
+              sizes));
   CHECK(holds(refusal_after(
                   [](kept_description& all) { all.tensors[1].cast.to = all.tensors[1].cast.from; }),
-              "accepted"));
+              sizes));
+  CHECK(refusal_after([](kept_description& all) { all.tensors[1].cast = {}; }) == "accepted");
   CHECK(holds(refusal_after(
                   [](kept_description& all) { all.contents.tensors[1].original_shape = {2, 64}; }),
               sizes));
@@ -144,6 +174,8 @@ TEST_CASE("keeper: a description that contradicts itself says which tensor does"
               "there are 1 tensor placements, expected 2"));
   CHECK(holds(refusal_after([](kept_description& all) { all.contents.composites[0].file = 7; }),
               "its file is not listed"));
+  CHECK(holds(refusal_after([](kept_description& all) { all.contents.unreadable[1].file = 1; }),
+              "s: its file is not listed"));
 }
 
 TEST_CASE("keeper: requests and replies arrive as they were sent, and nothing else is one") {

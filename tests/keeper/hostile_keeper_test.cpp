@@ -129,7 +129,7 @@ TEST_CASE("attach: what came must be as many descriptors as it says, of sealed m
   CHECK(said_to(reply, {open_region.descriptor(), r}) == "the received memory is not sealed");
   CHECK(said_to(reply, {d, files[0].get()}) == "the received memory is not sealed");
   CHECK(said_to(reply, {d, files[1].get()}) == "the received memory is empty");
-  CHECK(said_to(reply, {r, d}) == "the model description has version 0, expected 4");
+  CHECK(said_to(reply, {r, d}) == "the model description has version 0, expected 5");
 }
 
 TEST_CASE("attach: a tensor that is not in the memory that came is refused") {

@@ -196,6 +196,22 @@ TEST_CASE("keeper: memory of one process alone is refused, and so are names of n
   CHECK(kept.keeps->models().empty());
 }
 
+TEST_CASE("keeper: a model with two tensors of one name is refused, and the old one stays served") {
+  kept_file kept;
+  kept.keeps->publish("m", loaded_for_sharing(kept.file));
+  loader with({shared_host(), shared_host()}, small_options(2));
+  load_options how;
+  how.select = select().replicate("*");
+  const model twice = get(with.load_async(kept.file.name(), how, use_future));
+  const error refused = error_of([&] { kept.keeps->publish("m", twice); });
+  CHECK(refused.code() == errc::duplicate_tensor);
+  CHECK(holds(refused.what(), "tensor 'a': the model has several tensors of this name"));
+  CHECK_FALSE(twice.at("a").read_only());
+  const model attached = attach(kept.socket, "m");
+  CHECK(first_difference(attached) == "");
+  CHECK(attached.catalog().files[0].header_bytes > 0);
+}
+
 TEST_CASE("keeper: of several that start at once on an abandoned socket, one takes it over") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "left").string();

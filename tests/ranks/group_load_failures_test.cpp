@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <boost/asio/use_future.hpp>
 #include <cstdint>
 #include <functional>
@@ -11,14 +12,17 @@
 #include <ringload/error.hpp>
 #include <ringload/group_load.hpp>
 #include <ringload/verify.hpp>
+#include <ringload/writer.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "formats/gguf_text.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/rank_load.hpp"
 #include "support/rank_threads.hpp"
 #include "support/small_options.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;
@@ -83,6 +87,77 @@ TEST_CASE("group_load: what fails on one rank is its error there, and ends the o
   });
   CHECK(holds(limited[0], "rank 1: "));
   CHECK(holds(limited[1], "bytes"));
+}
+
+TEST_CASE("group_load: bytes that only name a type of blocks stay bytes for a load with a dtype") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "a.zt").string();
+  const std::string bytes(100'000, '\7');
+  writer out(path);
+  object_options how_stored;
+  how_stored.type = "q8_0";
+  get(out.add_async(tensor_ref("w", bytes.data(), dtype::u8, {bytes.size()}, host()), how_stored,
+                    use_future));
+  get(out.finish_async(use_future));
+  group_options how;
+  how.load.dtype = dtype::f32;
+  on_threads(2, [&](group& all) {
+    loader with(host(), small_options(2, read_engine::threads));
+    group_load load = start_rank_load(with, all, path, how);
+    const tensor whole = get(load.tensor_async("w", use_future));
+    if (whole.dtype() != dtype::u8 || whole.shape().size() != 1) return std::string("another type");
+    return std::string(bytes_of(whole) == bytes ? "" : "other bytes");
+  });
+}
+
+TEST_CASE("group_load: a piece of another size than the tensor needs is refused, and not copied") {
+  const made_file file({f32("a", 100)});
+  std::atomic<bool> converts = true;
+  group_options how;
+  how.load.dtype = dtype::bf16;
+  how.load.converts = [&](const tensor_info&) { return converts.load(); };
+  const auto said_by = [&](const auto& call) {
+    converts = true;
+    return all_said(1, [&](group& all) {
+      loader with(host(), small_options(2, read_engine::threads));
+      group_load load = start_rank_load(with, all, file.name(), how);
+      converts = false;  // From now on the tensor is described as F32.
+      call(load);
+    })[0];
+  };
+  const auto refused = "tensor 'a': the loaded piece has 200 bytes, expected 400";
+  CHECK(said_by([](group_load& l) { get(l.tensor_async("a", use_future)); }) == refused);
+  CHECK(said_by([](group_load& l) { get(l.push_async("a", 0, use_future)); }) == refused);
+  CHECK(said_by([](group_load& l) { get(l.shard_async("a", 0, use_future)); }) == refused);
+  CHECK(said_by([](group_load& l) { get(l.model_async(use_future)); }) == refused);
+}
+
+TEST_CASE("group_load: a shard that cuts a block is refused on all ranks, the next call works") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "a.gguf").string();
+  const auto q8_0 = 8;
+  write_file(path, gguf_text().info("w", {64, 4}, q8_0, 0).info("v", {64}, 0, 288).file(288 + 256));
+  group_options how;
+  how.load.dtype = dtype::f32;
+  how.reading = group_reading::own;
+  on_threads(3, [&](group& all) {
+    loader with(host(), small_options(2, read_engine::threads));
+    group_load load = start_rank_load(with, all, path, how);
+    const auto refused = failure_of(load.shard_async("w", 1, use_future));
+    if (!refused || refused->code() != errc::invalid_selection) return std::string("not refused");
+    if (!holds(refused->what(), "tensor 'w': the range from 0 to 22 of dimension 1 cuts a "))
+      return std::string(refused->what());
+    const auto fused = code_of(load.fused_async("x", {"w"}, 1, use_future));
+    if (fused != errc::invalid_selection) return std::string("fused");
+    if (get(load.shard_async("w", 0, use_future)).shape()[1] != 64) return std::string("rows");
+    return std::string(get(load.tensor_async("v", use_future)).size_bytes() == 256 ? "" : "v");
+  });
+  on_threads(2, [&](group& all) {
+    loader with(host(), small_options(2, read_engine::threads));
+    group_load load = start_rank_load(with, all, path, how);
+    const tensor shard = get(load.shard_async("w", 1, use_future));
+    return std::string(shard.shape()[1] == 32 ? "" : "a shard of whole blocks");
+  });
 }
 
 TEST_CASE("group_load: options that ranks cannot have are refused") {
