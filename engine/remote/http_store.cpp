@@ -141,6 +141,15 @@ class azure_store final : public byte_store {
  public:
   azure_store(std::shared_ptr<http_client> client, const azure_options& options)
       : client_(std::move(client)), endpoint_(options.endpoint) {
+    while (endpoint_.ends_with('/')) endpoint_.pop_back();
+    if (!options.endpoint.empty()) {
+      const auto url = parse_http_url(endpoint_);
+      if (!url) raise({errc::invalid_options, "azure_options::endpoint", url.error().cause()});
+      if (endpoint_.find_first_of("?#") != endpoint_.npos) {
+        raise({errc::invalid_options, "azure_options::endpoint",
+               "the endpoint has a query; expected scheme, host, port and path"});
+      }
+    }
     std::string_view token = options.sas_token;
     if (token.starts_with('?')) token.remove_prefix(1);
     if (token.empty()) return;
@@ -174,10 +183,7 @@ class azure_store final : public byte_store {
                                  : endpoint_ + "/" + std::string(account);
     auto url = parse_http_url(host + "/" + std::string(container) + "/" +
                               percent_encoded_path(path) + signature_);
-    if (!url) {
-      const std::string place = endpoint_.empty() ? shown : "azure_options::endpoint";
-      raise({url.error().code, place, url.error().cause()});
-    }
+    if (!url) raise(url.error().in(shown));
     const auto sign = [](const outgoing_request&) {
       return std::vector<header_field>{{"x-ms-version", std::string(azure_version)}};
     };
@@ -190,7 +196,7 @@ class azure_store final : public byte_store {
 
  private:
   const std::shared_ptr<http_client> client_;
-  const std::string endpoint_;
+  std::string endpoint_;   // Does not end with '/'. Empty if Azure's own endpoint is used.
   std::string signature_;  // Begins with '?'. Empty if requests are not signed.
 };
 

@@ -263,7 +263,8 @@ found_source hub_store::find(std::string_view source, const std::stop_token& sto
     return out;
   }
   auto listing = fetch_listing(address.model, stop);
-  if (!listing && listing.error().code == errc::remote_failed && !access_.cache.empty()) {
+  if (!listing && listing.error().code == errc::remote_failed && !access_.cache.empty() &&
+      has_cached_files(access_.cache, address)) {
     // huggingface_hub also uses the cache if the hub cannot be reached or fails.
     if (auto path = cached_revision(access_.cache, address)) {
       out.local_path = std::move(*path);

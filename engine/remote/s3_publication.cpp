@@ -27,6 +27,12 @@ bool is_passing(std::string_view code) noexcept {
          code == "RequestTimeout";
 }
 
+// Adds to the failure that the object may have been replaced.
+fault unconfirmed(const fault& failure) {
+  return {failure.code, failure.where(),
+          failure.cause() + "; the server did not confirm whether the object was replaced"};
+}
+
 }  // namespace
 
 void s3_target::end_if_drained() {
@@ -73,8 +79,15 @@ void s3_target::put() {
     bytes = {only.memory.get(), static_cast<std::size_t>(only.filled)};
   }
   set_body(request, bytes);
-  const auto response = value_or_throw(client_->fetch(request, {}), shown_);
-  if (response.status != 200 && response.status != 201) throw to_error(refused(response));
+  const auto response = client_->fetch(request, {});
+  const unsigned status = response ? response->status : 0;
+  if (status == 200 || status == 201) return;
+  // The server may have stored the object even if its confirmation was lost.
+  const bool is_unclear = status == 0 || status >= 500 || may_have_refused_own_object(*response);
+  if (is_unclear && is_published(s3_put_etag(bytes))) return;
+  fault failure = response ? refused(*response) : response.error();
+  if (status == 0 || status >= 500) failure = unconfirmed(failure);
+  throw to_error(failure.in(shown_));
 }
 
 void s3_target::complete() {
@@ -90,27 +103,28 @@ void s3_target::complete() {
   const unsigned status = response ? response->status : 0;
   if (status == 200 && is_s3_completion(response->body)) return;
   // The server may have completed the upload even if its confirmation was lost or is not valid XML.
-  const bool is_unclear = status == 0 || status == 200 || status == 404 || status >= 500;
-  if (is_unclear && is_published()) return;
+  const bool is_unclear = status == 0 || status == 200 || status == 404 || status >= 500 ||
+                          may_have_refused_own_object(*response);
+  if (is_unclear && is_published(s3_complete_etag(etags_))) return;
   const bool is_dropped = abort_upload();
   fault failure = response ? refused(*response) : response.error();
   if (status == 404) {
     failure = {errc::remote_failed, shown_, "the server no longer has the parts of the upload"};
   }
-  if (is_unclear && !is_dropped) {
-    failure = {failure.code, shown_,
-               failure.cause() + "; the server did not confirm whether the object was replaced"};
-  }
+  if (is_unclear && !is_dropped) failure = unconfirmed(failure);
   throw to_error(failure.in(shown_));
 }
 
-bool s3_target::is_published() const {
-  const auto expected = s3_complete_etag(etags_);
-  if (!expected) return false;
+bool s3_target::may_have_refused_own_object(const small_response& response) const noexcept {
+  return response.status == 412 && !replaces_ && response.was_repeated;
+}
+
+bool s3_target::is_published(const std::optional<std::string>& expected_etag) const {
+  if (!expected_etag) return false;
   const auto response = client_->fetch(request_for(http_method::head, url_), {});
   if (!response || response->status != 200) return false;
   const std::string* const etag = response->field("etag");
-  return etag != nullptr && *etag == *expected;
+  return etag != nullptr && *etag == *expected_etag;
 }
 
 bool s3_target::abort_upload() noexcept {

@@ -69,8 +69,12 @@ class s3_target final : public byte_target {
   void drain(const std::function<void()>& work);
   void put();
   void complete();
-  // Returns true if the object on the server is the object of this upload.
-  bool is_published() const;
+  // Returns true if the object on the server has this ETag, so that it is the object of this
+  // target. Returns false if `expected_etag` is empty.
+  bool is_published(const std::optional<std::string>& expected_etag) const;
+  // Returns true if the server may have refused to replace the object that an earlier copy of the
+  // same request has published.
+  bool may_have_refused_own_object(const small_response& response) const noexcept;
   // Returns true if the server has confirmed that the upload no longer exists.
   bool abort_upload() noexcept;
 

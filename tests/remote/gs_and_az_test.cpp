@@ -73,3 +73,30 @@ TEST_CASE("az: each request has the signature and the version, and no text has t
     CHECK_THROWS_AS(make_azure_store(client, options), error);
   }
 }
+
+TEST_CASE("az: an endpoint may end with '/', and an invalid endpoint is refused at once") {
+  const auto client = std::make_shared<scripted_client>();
+  azure_options options;
+  client->objects["http://local:10000/account/box/x.zt"] = std::make_shared<memory_source>("local");
+  for (const char* const endpoint : {"http://local:10000/", "http://local:10000//"}) {
+    CAPTURE(endpoint);
+    options.endpoint = endpoint;
+    const auto found = make_azure_store(client, options)->find("az://account/box/x.zt", {});
+    CHECK(read_text(*found.folder->open(found.file, {}), 0, 5) == "local");
+  }
+  for (const char* const token : {"", "sv=2021&sig=secret"}) {
+    options.sas_token = token;
+    for (const char* const endpoint :
+         {"local:10000", "/", "https://", "ftp://local", "http://local?x=1", "http://local/#x"}) {
+      CAPTURE(endpoint);
+      options.endpoint = endpoint;
+      try {
+        make_azure_store(client, options);
+        FAIL("it was made");
+      } catch (const error& e) {
+        CHECK(e.code() == errc::invalid_options);
+        CHECK(e.place() == "azure_options::endpoint");
+      }
+    }
+  }
+}

@@ -2,14 +2,16 @@
 #include "remote/cache/hf_cache_file.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/file.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "remote/cache/hf_cache_source.hpp"
@@ -61,71 +63,7 @@ std::size_t files_in(const fs::path& folder) {
       std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-std::string ranges_text(std::initializer_list<byte_range> ranges, std::uint64_t bytes) {
-  range_set set(bytes);
-  for (const byte_range& each : ranges) set.add(each);
-  return set.to_text();
-}
-
 }  // namespace
-
-TEST_CASE("range_set: ranges that touch or overlap become one") {
-  CHECK(ranges_text({{0, 10}, {20, 30}}, 100) == "100\n0 10\n20 30\n");
-  CHECK(ranges_text({{20, 30}, {0, 10}, {10, 20}}, 100) == "100\n0 30\n");
-  CHECK(ranges_text({{0, 50}, {10, 20}}, 100) == "100\n0 50\n");
-  CHECK(ranges_text({{10, 20}, {30, 40}, {0, 100}}, 100) == "100\n0 100\n");
-  CHECK(ranges_text({{5, 5}}, 100) == "100\n");
-}
-
-TEST_CASE("range_set: it agrees with a set of bytes, whatever is added") {
-  constexpr std::uint64_t bytes = 64;
-  std::uint64_t state = 1;
-  const auto next = [&](std::uint64_t below) {
-    state = state * 6364136223846793005U + 1442695040888963407U;
-    return (state >> 33) % below;
-  };
-  for (int round = 0; round < 200; ++round) {
-    range_set set(bytes);
-    std::set<std::uint64_t> reference;
-    for (int i = 0; i < 12; ++i) {
-      const std::uint64_t begin = next(bytes);
-      const std::uint64_t end = begin + next(bytes - begin + 1);
-      set.add({begin, end});
-      for (std::uint64_t at = begin; at < end; ++at) reference.insert(at);
-    }
-    std::uint64_t prefix = 0;
-    while (reference.contains(prefix)) ++prefix;
-    CHECK(set.prefix_bytes() == prefix);
-    CHECK(set.missing_bytes() == bytes - reference.size());
-    for (std::uint64_t at = 0; at < bytes; ++at) {
-      CHECK(set.has({at, at + 1}) == reference.contains(at));
-    }
-    std::uint64_t missing = 0;
-    for (const byte_range& each : set.missing()) missing += each.end - each.begin;
-    CHECK(missing == set.missing_bytes());
-    const std::uint64_t part_begin = next(bytes);
-    const std::uint64_t part_end = part_begin + next(bytes - part_begin + 1);
-    std::set<std::uint64_t> missing_in_part;
-    for (const byte_range& each : set.missing_in({part_begin, part_end})) {
-      CHECK(each.begin < each.end);
-      for (std::uint64_t at = each.begin; at < each.end; ++at) missing_in_part.insert(at);
-    }
-    for (std::uint64_t at = 0; at < bytes; ++at) {
-      const bool inside = at >= part_begin && at < part_end;
-      CHECK(missing_in_part.contains(at) == (inside && !reference.contains(at)));
-    }
-    CHECK(range_set::from_text(set.to_text(), bytes)->to_text() == set.to_text());
-  }
-}
-
-TEST_CASE("range_set: a text that is none, or of another file, is refused") {
-  CHECK(range_set::from_text("100\n0 10\n", 100)->prefix_bytes() == 10);
-  for (const std::string_view text :
-       {"", "100", "99\n0 10\n", "100\n0 101\n", "100\n10 10\n", "100\n20 10\n", "100\n0 10",
-        "100\n-1 10\n", "100\nx 10\n", "100\n0  10\n", "100\n0 10\nrest"}) {
-    CHECK(!range_set::from_text(text, 100).has_value());
-  }
-}
 
 TEST_CASE("hf_cache_file: bytes in any order become a blob, a link and a ref") {
   const temporary_folder at;
@@ -218,7 +156,7 @@ TEST_CASE(
   CHECK(!has_first(other_boot + unflushed.substr(6)));
 }
 
-TEST_CASE("hf_cache_file: bytes that differ from present bytes are refused, and change nothing") {
+TEST_CASE("hf_cache_file: bytes that differ from present bytes are refused, and end the file") {
   const temporary_folder at;
   const std::string content = blob_content(10'000);
   std::string other = content;
@@ -229,10 +167,52 @@ TEST_CASE("hf_cache_file: bytes that differ from present bytes are refused, and 
   const auto refused = blob->write(0, bytes_at(other, 0, other.size()));
   REQUIRE(!refused.has_value());
   CHECK(refused.error().code == errc::changed_file);
+  CHECK(blob->contradiction().has_value());
+  CHECK(!blob->has(1'000, 1'000));
+  CHECK(files_in(repository_in(at.path()) / "blobs") == 0);
   std::string found(1'000, '\0');
   CHECK(blob->read(1'000, std::as_writable_bytes(std::span(found))).has_value());
   CHECK(found == content.substr(1'000, 1'000));
+  CHECK(!blob->write(0, bytes_at(content, 0, content.size())).has_value());
+  CHECK(!blob->advance().has_value());
   CHECK(!blob->published());
+  CHECK(files_in(repository_in(at.path()) / "blobs") == 0);
+}
+
+TEST_CASE(
+    "hf_cache_file: of two different writes of the same gap at the same time, one is refused") {
+  const std::string content = blob_content(1'000'000);
+  std::string other = content;
+  other[999'999] ^= 1;
+  for (int round = 0; round < 50; ++round) {
+    const temporary_folder at;
+    const auto blob = *hf_cache_file::open(place_of(at.path(), content));
+    std::atomic<int> ready = 0;
+    const auto write = [&](const std::string& bytes) {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+      return blob->write(0, bytes_at(bytes, 0, bytes.size())).has_value();
+    };
+    auto second = std::async(std::launch::async, [&] { return write(other); });
+    const bool is_first_written = write(content);
+    CHECK(second.get() != is_first_written);
+    CHECK(blob->contradiction().has_value());
+  }
+}
+
+TEST_CASE("hf_cache_file: overlapping writes of equal bytes at the same time complete the file") {
+  const temporary_folder at;
+  const std::string content = blob_content(3'000'000);
+  const auto blob = *hf_cache_file::open(place_of(at.path(), content));
+  std::vector<std::future<bool>> writes;
+  for (std::size_t i = 0; i < 20; ++i) {
+    writes.push_back(std::async(std::launch::async, [&, begin = i * 100'000] {
+      return blob->write(begin, bytes_at(content, begin, 1'100'000)).has_value();
+    }));
+  }
+  for (auto& write : writes) CHECK(write.get());
+  CHECK(blob->advance().has_value());
+  CHECK(blob->published());
 }
 
 TEST_CASE("hf_cache_file: bytes that are not those of the digest do not get into the cache") {
@@ -325,6 +305,25 @@ TEST_CASE("hf_cache_file: the lock of huggingface_hub is taken, and kept to") {
   CHECK(*hf_cache_file::open(place_of(at.path(), content)) == nullptr);
 }
 
+TEST_CASE("hf_cache_file: a complete file needs no lock, and gets the link of a second name") {
+  const temporary_folder at;
+  const std::string content = blob_content(1'000);
+  const fs::path lock = at.path() / ".locks/models--owner--name" / (sha256_hex(content) + ".lock");
+  const auto first = *hf_cache_file::open(place_of(at.path(), content, "a.npy"));
+  CHECK(first->write(0, bytes_at(content, 0, content.size())).has_value());
+  CHECK(first->advance().has_value());
+  REQUIRE(first->published());
+  const unique_fd other(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(other);
+  CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) == 0);  // The published file has no lock.
+  const auto second = *hf_cache_file::open(place_of(at.path(), content, "b.npy"));
+  REQUIRE(second != nullptr);
+  CHECK(second->published());
+  CHECK(second->has(0, content.size()));
+  const fs::path snapshot = repository_in(at.path()) / "snapshots" / blob_commit;
+  for (const char* const name : {"a.npy", "b.npy"}) CHECK(file_text(snapshot / name) == content);
+}
+
 TEST_CASE("hf_cache_source: what passes is cached, and read from there by the next") {
   const temporary_folder at;
   const std::string content = blob_content(300'000);
@@ -405,4 +404,55 @@ TEST_CASE("hf_cache_source: where the cache cannot be written, the load goes on 
   CHECK(!told[0].whole);
   CHECK(told[0].missing_bytes == 1'000);
   CHECK(!told[0].error_text.empty());
+}
+
+TEST_CASE(
+    "hf_cache_source: a load that receives other bytes than the cache has is a changed file") {
+  const temporary_folder at;
+  const std::string content = blob_content(3'000'000);
+  std::string wrong = content;
+  wrong[1'000'500] ^= 1;
+  {
+    const auto blob = *hf_cache_file::open(place_of(at.path(), content));
+    // More ranges than separate fetches of one read, so that the whole read is fetched.
+    for (std::size_t i = 0; i < 6; ++i) {
+      CHECK(blob->write(i * 500'000, bytes_at(wrong, i * 500'000, 1'000)).has_value());
+    }
+  }
+  const auto remote = std::make_shared<memory_source>(content);
+  std::vector<hub_cached_file> reported;
+  const auto open = [&] {
+    return make_hf_cache_source(remote, place_of(at.path(), content),
+                                std::make_shared<cache_threads>([&](const hub_cached_file& file) {
+                                  reported.push_back(file);
+                                }));
+  };
+  {
+    const auto source = open();
+    CHECK(source->identity().empty());
+    CHECK(read_text(*source, 1'000'000, 1'000) == wrong.substr(1'000'000, 1'000));
+    CHECK(read_text(*source, 0, 2'900'000) == content.substr(0, 2'900'000));
+    for (int i = 0; i < 2; ++i) {
+      boost::system::error_code code;
+      try {
+        const std::string tag = source->identity();  // CHECK would catch the exception.
+        CHECK(tag == "an error");
+      } catch (const error& e) {
+        code = e.code();
+        CHECK(e.place().empty());  // The caller adds the name of the file.
+      }
+      CHECK(code == errc::changed_file);
+    }
+  }
+  CHECK(files_in(repository_in(at.path()) / "blobs") == 0);
+  REQUIRE(reported.size() == 1);
+  CHECK(!reported[0].whole);
+  CHECK(reported[0].error_text.empty());  // The load reports the error.
+  {
+    const auto source = open();
+    CHECK(read_text(*source, 0, 3'000'000) == content);
+    CHECK(source->identity().empty());
+  }
+  REQUIRE(reported.size() == 2);
+  CHECK(reported[1].whole);
 }

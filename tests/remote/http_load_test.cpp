@@ -9,6 +9,11 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/use_future.hpp>
 #include <cstdint>
+#include <exception>
+#include <future>
+#include <limits>
+#include <memory>
+#include <ringload/byte_source.hpp>
 #include <ringload/remote.hpp>
 #include <ringload/ringload.hpp>
 #include <string>
@@ -116,7 +121,7 @@ TEST_CASE("http: an answer that is cut at any byte of its head is asked for agai
   const std::size_t head = good({"GET", "/", {{"range", "bytes=0-9"}}}, 0).bytes.size() - 10;
   for (std::size_t cut = 0; cut <= head; cut += cut < 20 ? 1 : 3) {
     for (const after how : {after::closed, after::reset}) {
-      for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
+      for (const std::uint64_t nth : {std::uint64_t{0}, header_requests}) {
         CAPTURE(cut);
         CAPTURE(nth);
         server.follow([cut, how, nth](const web_request& asked, std::uint64_t n) {
@@ -142,7 +147,7 @@ TEST_CASE("http: a body that is cut is resumed at the byte that was reached") {
     std::uint64_t arrived = 0;
     server.follow([&](const web_request& asked, std::uint64_t n) {
       web_reply reply = good(asked, n);
-      if (n != header_reads) return reply;
+      if (n != header_requests) return reply;
       const std::size_t body = reply.bytes.find("\r\n\r\n") + 4;
       state = state * 6364136223846793005U + 1442695040888963407U;
       arrived = (state >> 33U) % (reply.bytes.size() - body);
@@ -160,7 +165,7 @@ TEST_CASE("http: a body that is cut is resumed at the byte that was reached") {
     const auto log = server.log();
     const std::string wanted = "bytes=" + std::to_string(std::stoull(begun.substr(6)) + arrived) +
                                begun.substr(begun.find('-'));
-    CHECK(log[header_reads + 1].field("range") == wanted);
+    CHECK(log[header_requests + 1].field("range") == wanted);
     server.follow(good);
   }
 }
@@ -175,7 +180,7 @@ TEST_CASE("http: the next request is sent while a range comes, and again where t
   const std::uint64_t requests = server.log().size();
   server.follow([](const web_request& asked, std::uint64_t n) {
     web_reply reply = good(asked, n);
-    if (n == header_reads + 2) reply.held = 5'000;
+    if (n == header_requests + 2) reply.held = 5'000;
     return reply;
   });
   CHECK(right(get(with.load_async(name, use_future))));
@@ -183,7 +188,7 @@ TEST_CASE("http: the next request is sent while a range comes, and again where t
   CHECK(server.accepted() == 1);
   CHECK(server.ahead() == 1);
   std::uint64_t breaks = 1;
-  for (std::uint64_t nth = header_reads; nth + 1 < requests; ++nth) {
+  for (std::uint64_t nth = header_requests; nth + 1 < requests; ++nth) {
     for (const after end : {after::closed, after::reset}) {
       CAPTURE(nth);
       server.follow([nth, end](const web_request& asked, std::uint64_t n) {
@@ -236,7 +241,7 @@ TEST_CASE("http: ranges, sizes, lengths and encodings that a server lies about a
   const auto with_head = [](std::vector<std::string> fields) {
     return [fields](const web_request& asked, std::uint64_t n) {
       web_reply reply = good(asked, n);
-      if (n < header_reads) return reply;
+      if (n < header_requests) return reply;
       const std::string body = reply.bytes.substr(reply.bytes.find("\r\n\r\n") + 4);
       return web_reply{web_head(206, fields) + body};
     };
@@ -264,7 +269,7 @@ TEST_CASE("http: ranges, sizes, lengths and encodings that a server lies about a
   server.follow([](const web_request& asked, std::uint64_t n) {
     web_reply reply = good(asked, n);
     const auto at = reply.bytes.find("Content-Length: ");
-    if (n >= header_reads) reply.bytes.insert(at + 16, "1");
+    if (n >= header_requests) reply.bytes.insert(at + 16, "1");
     return reply;
   });
   loader with = loads();
@@ -303,7 +308,7 @@ TEST_CASE("http: chunk headers and trailers without end are errors after some Ki
   scripted_server server(good);
   std::uint64_t before = 0;
   for (const auto& [begin, repeated] : forms) {
-    for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
+    for (const std::uint64_t nth : {std::uint64_t{0}, header_requests}) {
       CAPTURE(begin);
       CAPTURE(nth);
       server.follow([&, nth = nth](const web_request& asked, std::uint64_t n) {
@@ -333,24 +338,24 @@ TEST_CASE("http: an object that is replaced meanwhile is a changed file") {
   const std::string longer = object + "x";
   const std::vector<scripted_server::rule> ways = {
       [](const web_request& asked, std::uint64_t n) {
-        return web_range(asked, object, n < header_reads ? "\"one\"" : "\"two\"");
+        return web_range(asked, object, n < header_requests ? "\"one\"" : "\"two\"");
       },
       [](const web_request& asked, std::uint64_t n) {
         web_request blind = asked;
         blind.fields.erase("if-match");
-        return web_range(blind, object, n < header_reads ? "\"one\"" : "\"two\"");
+        return web_range(blind, object, n < header_requests ? "\"one\"" : "\"two\"");
       },
       [&](const web_request& asked, std::uint64_t n) {
-        return web_range(asked, n < header_reads ? object : longer);
+        return web_range(asked, n < header_requests ? object : longer);
       },
       [](const web_request& asked, std::uint64_t n) {
-        return n < header_reads ? good(asked, n) : web_response(416);
+        return n < header_requests ? good(asked, n) : web_response(416);
       },
       [](const web_request& asked, std::uint64_t n) {
         web_reply reply = good(asked, n);
         const auto etag = reply.bytes.find("ETag: \"one\"");
         reply.bytes.replace(etag, 11,
-                            n < header_reads ? "Last-Modified: then" : "Last-Modified: now");
+                            n < header_requests ? "Last-Modified: then" : "Last-Modified: now");
         return reply;
       },
   };
@@ -377,7 +382,7 @@ TEST_CASE("http: a server that stalls is given up after one limit, whatever is t
     CHECK(holds(failed.what(), "less than 64 KiB in 300 ms"));
     server.follow(good);
   };
-  for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
+  for (const std::uint64_t nth : {std::uint64_t{0}, header_requests}) {
     for (const milliseconds silence : {milliseconds(5), milliseconds(20'000)}) {
       CAPTURE(nth);
       CAPTURE(silence.count());
@@ -407,7 +412,7 @@ TEST_CASE("http: silence, and bytes that never end, come to an end") {
   how.silence_time_max = milliseconds(50);
   how.tries_max = 2;
   for (const std::size_t kept : {std::size_t{0}, std::size_t{30}, std::size_t{400}}) {
-    for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
+    for (const std::uint64_t nth : {std::uint64_t{0}, header_requests}) {
       CAPTURE(kept);
       server.follow([kept, nth](const web_request& asked, std::uint64_t n) {
         web_reply reply = good(asked, n);
@@ -424,7 +429,7 @@ TEST_CASE("http: silence, and bytes that never end, come to an end") {
   }
   how.silence_time_max = std::chrono::seconds(20);
   how.request_time_max = milliseconds(200);
-  for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
+  for (const std::uint64_t nth : {std::uint64_t{0}, header_requests}) {
     server.follow([nth](const web_request& asked, std::uint64_t n) {
       web_reply reply = good(asked, n);
       if (n < nth) return reply;
@@ -436,5 +441,29 @@ TEST_CASE("http: silence, and bytes that never end, come to an end") {
     const error failed = failure(with, server.address("/x.safetensors"));
     CHECK(failed.code() == errc::remote_failed);
     CHECK(holds(failed.what(), "200 ms"));
+  }
+}
+
+TEST_CASE("http: chunk_bytes may be the largest number, and an empty read ends") {
+  scripted_server server(good);
+  remote_options options = quick();
+  options.chunk_bytes = std::numeric_limits<std::uint64_t>::max();
+  const std::string name = server.address("/m/model.safetensors");
+  loader reader = loads(options);
+  CHECK(right(get(reader.load_async(name, use_future))));
+  for (const std::uint64_t chunk_bytes : {std::uint64_t{64} << 10, options.chunk_bytes}) {
+    CAPTURE(chunk_bytes);
+    options.chunk_bytes = chunk_bytes;
+    const extension network = remote(options);
+    const found_source found = network.store()->find(name, {});
+    const auto source = found.folder->open(found.file, {});
+    for (const std::uint64_t offset : {std::uint64_t{0}, source->bytes()}) {
+      const auto ended = std::make_shared<std::promise<bool>>();
+      auto end = ended->get_future();
+      source->read_async({offset, {}}, [ended](std::exception_ptr failure) {
+        ended->set_value(failure == nullptr);
+      });
+      CHECK(get(std::move(end)));
+    }
   }
 }

@@ -25,7 +25,7 @@ using after = web_reply::end;
 
 inline const std::string object =
     checkpoint_text({{"a", 999}, f32("b", 100'000), {"c", 250'000}, {"d", 70'001}}, 3);
-inline constexpr std::uint64_t header_reads = 1;  // The first request receives the whole header.
+inline constexpr std::uint64_t header_requests = 1;  // The first request receives the whole header.
 
 inline remote_options quick() {
   remote_options how;

@@ -10,10 +10,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <ringload/remote.hpp>
 #include <ringload/ringload.hpp>
 #include <string>
+#include <thread>
 
+#include "remote/cache/range_set.hpp"
 #include "remote/http_loads.hpp"
 #include "support/counted_device.hpp"
 #include "support/failing_new.hpp"
@@ -100,4 +103,32 @@ TEST_CASE("no memory: at each allocation in turn, a load with redirects and retr
 TEST_CASE("no memory: at each allocation in turn, a load without ranges ends") {
   scripted_server server(without_ranges);
   walk(server, impatient(), false);
+}
+
+TEST_CASE("no memory: a range that cannot be added leaves the set of ranges as it is") {
+  using remote_http::byte_range;
+  bool is_any_refused = false;
+  for (const byte_range added : {byte_range{10, 20}, byte_range{5, 35}, byte_range{50, 60}}) {
+    CAPTURE(added.begin);
+    remote_http::range_set set(100);
+    for (const byte_range present : {byte_range{0, 10}, byte_range{20, 30}}) set.add(present);
+    const std::string before = set.to_text();
+    bool is_refused = false;
+    {
+      const failing_at first(0);
+      std::thread([&] {  // Allocations of the test's thread do not fail.
+        try {
+          set.add(added);
+        } catch (const std::bad_alloc&) {
+          is_refused = true;
+        }
+      })
+          .join();
+    }
+    is_any_refused |= is_refused;
+    CHECK(set.has(added) != is_refused);
+    CHECK((set.to_text() == before) == is_refused);
+    CHECK(set.prefix_bytes() >= 10);
+  }
+  CHECK(is_any_refused);
 }

@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -61,6 +63,24 @@ TEST_CASE("s3_keyring: no credentials, the same ones and an exception renew noth
     CHECK(!keys.renew(signed_at));
     CHECK(!keys.renew(signed_at));
     CHECK(keys.current().session_token == "token-0");
+  }
+}
+
+TEST_CASE("s3_keyring: a request that is older than two renewals is repeated if one changed keys") {
+  for (const bool fails : {false, true}) {
+    CAPTURE(fails);
+    int calls = 0;
+    s3_keyring keys({"ID", "secret", "token-0"}, [&calls, fails]() -> std::optional<s3_keys> {
+      if (++calls > 1 && fails) return std::nullopt;
+      return s3_keys{"ID", "secret", "token-1"};
+    });
+    const auto signed_at = s3_keyring::clock::now();
+    CHECK(keys.renew(signed_at));
+    CHECK(!keys.renew(s3_keyring::clock::now() + std::chrono::hours(1)));
+    CHECK(calls == 2);
+    CHECK(keys.renew(signed_at));  // Another request was refused late.
+    CHECK(calls == 2);
+    CHECK(keys.current().session_token == "token-1");
   }
 }
 

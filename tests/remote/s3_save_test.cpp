@@ -311,6 +311,110 @@ TEST_CASE("s3 save: without `replace`, an object is not replaced") {
   }
 }
 
+TEST_CASE("s3 save: without `replace`, a save succeeds if only the confirmation was lost") {
+  s3_standin s3;
+  loader saver = loader_for(s3);
+  save_options options;
+  options.replace = false;
+  const std::string path = "/bucket/x.zt";
+  const boost::system::error_code exists(EEXIST, boost::system::system_category());
+  for (const std::size_t bytes : {small_bytes, large_bytes}) {
+    CAPTURE(bytes);
+    const std::string last = bytes == small_bytes ? "put" : "complete";
+    // `rival` is called before the first publication, whose response is lost.
+    const auto save = [&](s3_standin::fault_script rival) {
+      forget_log(s3);
+      const bool is_obeyed = !rival;
+      auto fails_once = [&, rival, is_first = true](const web_request& asked,
+                                                    std::uint64_t number) mutable {
+        std::optional<web_reply> reply;
+        if (!is_first || s3_standin::kind_of(asked) != last) return reply;
+        is_first = false;
+        if (rival) rival(asked, number);
+        reply = web_reply{"", after::reset};
+        return reply;
+      };
+      (is_obeyed ? s3.after_effect : s3.before) = fails_once;
+      return code_of(saver.save_async("s3://bucket/x.zt", tensors(bytes), options, use_future));
+    };
+    s3.objects.clear();
+    CHECK(save({}) == boost::system::error_code());
+    CHECK(std::ranges::count(kinds(s3), last) == 2);
+    CHECK(s3.uploads.empty());
+    const std::string saved = s3.objects.at(path);
+    const std::string etag = s3.etags.at(path);
+    forget_log(s3);
+    check_loaded(saver, "s3://bucket/x.zt", bytes);
+
+    // Another program creates an object.
+    s3.objects.clear();
+    CHECK(save([&](const web_request&, std::uint64_t) {
+            s3.objects[path] = "other";
+            s3.etags[path] = "\"other\"";
+            return std::optional<web_reply>();
+          }) == exists);
+    CHECK(s3.objects.at(path) == "other");
+    CHECK(s3.uploads.empty());
+
+    // Another program creates the same object, and no response is lost.
+    s3.objects.clear();
+    forget_log(s3);
+    s3.after_effect = [&](const web_request&, std::uint64_t number) {
+      if (number == 0) s3.objects[path] = saved;
+      if (number == 0) s3.etags[path] = etag;
+      return std::optional<web_reply>();
+    };
+    CHECK(code_of(saver.save_async("s3://bucket/x.zt", tensors(bytes), options, use_future)) ==
+          exists);
+  }
+}
+
+TEST_CASE("s3 save: a PUT whose confirmations are all lost is a success if the object is stored") {
+  s3_standin s3;
+  loader saver = loader_for(s3);
+  const std::string path = "/bucket/x.zt";
+  const auto save = [&] {
+    return failure_of(saver.save_async("s3://bucket/x.zt", tensors(small_bytes), use_future));
+  };
+  for (const unsigned status : {0U, 500U}) {
+    CAPTURE(status);
+    const auto lose_puts = [status](const web_request& asked, std::uint64_t) {
+      std::optional<web_reply> reply;
+      if (s3_standin::kind_of(asked) != "put") return reply;
+      reply = status == 0 ? web_reply{"", after::reset} : web_response(status);
+      return reply;
+    };
+    forget_log(s3);
+    s3.objects[path] = "old";
+    s3.etags[path] = "\"old\"";
+    s3.after_effect = lose_puts;
+    CHECK(!save());
+    CHECK(kinds(s3).back() == "read");
+    forget_log(s3);
+    check_loaded(saver, "s3://bucket/x.zt", small_bytes);
+
+    forget_log(s3);
+    s3.objects[path] = "old";
+    s3.etags[path] = "\"old\"";
+    s3.before = lose_puts;
+    const auto failed = save();
+    REQUIRE(failed);
+    CHECK(failed->place() == "s3://bucket/x.zt");
+    CHECK(holds(failed->what(), "the server did not confirm whether the object was replaced"));
+    CHECK(s3.objects.at(path) == "old");
+  }
+  forget_log(s3);
+  s3.before = [](const web_request& asked, std::uint64_t) {
+    std::optional<web_reply> reply;
+    if (s3_standin::kind_of(asked) == "put") reply = web_response(403);
+    return reply;
+  };
+  const auto refused = save();
+  REQUIRE(refused);
+  CHECK(!holds(refused->what(), "did not confirm"));
+  CHECK(kinds(s3) == std::vector<std::string>{"put"});
+}
+
 TEST_CASE("s3 save: credentials that expire during a save are renewed") {
   s3_standin s3;
   remote_options options = options_for(s3);

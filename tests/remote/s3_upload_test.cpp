@@ -84,6 +84,12 @@ TEST_CASE("s3 upload: the completion lists the parts, and only a result confirms
   CHECK(!is_s3_completion(""));
 }
 
+TEST_CASE("s3 upload: the ETag of an object of one PUT is its MD5") {
+  const std::string content = "a";
+  CHECK(s3_put_etag(std::as_bytes(std::span(content))) == "\"0cc175b9c0f1b6a831c399e269772661\"");
+  CHECK(s3_put_etag({}) == "\"d41d8cd98f00b204e9800998ecf8427e\"");
+}
+
 TEST_CASE("s3 upload: the ETag of the object is computed from the parts' MD5") {
   // The MD5 of "a" and of "b", and of both MD5 together.
   const part_etags etags = {{0, "\"0cc175b9c0f1b6a831c399e269772661\""},

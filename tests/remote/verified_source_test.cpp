@@ -214,6 +214,41 @@ TEST_CASE("verified_source: two reads of the same bytes must return the same byt
   CHECK(!load.wait());
 }
 
+TEST_CASE("verified_source: a read over the border of two reads is compared with both") {
+  const std::string right = content_of(4 * mebibyte);
+  // Both reads are in flight.
+  for (const std::uint64_t changed : {0 * mebibyte, 2 * mebibyte - 1, 2 * mebibyte + 4095}) {
+    CAPTURE(changed);
+    const auto source = std::make_shared<held_source>(right);
+    load_reads load(verified(source, right));
+    for (const std::uint64_t at : {1U, 2U}) load.start(at * mebibyte, mebibyte);
+    load.start(2 * mebibyte - 4096, 8192);
+    for (const std::uint64_t at : {0U, 3U}) load.start(at * mebibyte, mebibyte);
+    if (changed > 0) source->flip(changed);
+    source->response(2);
+    if (changed > 0) source->flip(changed);
+    for (const std::size_t number : {3U, 0U, 1U, 4U}) source->response(number);
+    CHECK(load.wait());
+    CHECK((load.end() == errc::changed_file) == (changed > 0));
+    CHECK(load.end() == boost::system::error_code());
+  }
+  // Both reads have ended, and wait for the bytes before them.
+  for (const bool is_right : {true, false}) {
+    std::string content = right;
+    if (!is_right) content.back() ^= 1;
+    load_reads load(verified(std::make_shared<memory_source>(content), right));
+    load.start(mebibyte, mebibyte);
+    load.start(2 * mebibyte, mebibyte);
+    CHECK(load.wait());
+    CHECK(load.end() == boost::system::error_code());
+    load.start(2 * mebibyte - 4096, 8192);
+    load.start(0, mebibyte);
+    load.start(3 * mebibyte, mebibyte);
+    CHECK(load.wait());
+    CHECK((load.end() == errc::wrong_digest) != is_right);
+  }
+}
+
 TEST_CASE("verified_source: after a read that failed, the others end") {
   const std::string right = content_of(30'000);
   const auto source = std::make_shared<held_source>(right);

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -21,6 +20,7 @@
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
 #include "catalog/hf_cache.hpp"
+#include "remote/cache/cache_io.hpp"
 
 namespace ringload::inline v0::remote_http {
 
@@ -31,37 +31,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t hash_buffer_bytes = std::size_t{1} << 20;
 // Number of received bytes after which the record is written again.
 constexpr std::uint64_t record_every_bytes = std::uint64_t{32} << 20;
-constexpr std::uint64_t record_bytes_max = std::uint64_t{8} << 20;
-constexpr ::mode_t file_mode = 0666;
-
-fault system_fault(int error_number, const std::string& path) {
-  return {system_code(error_number), printable_path(path)};
-}
-
-result<void> make_folders(const fs::path& path) {
-  std::error_code code;
-  fs::create_directories(path, code);
-  if (code) return system_fault(code.value(), path.native());
-  return {};
-}
-
-result<void> read_all(int fd, std::span<std::byte> into, std::uint64_t offset) {
-  const auto count = read_fully(fd, offset, into);
-  if (!count) return count.error();
-  return *count == into.size() ? result<void>() : fault{errc::truncated_file, ""};
-}
-
-// Returns an empty string if the file cannot be read or is too large.
-std::string read_text(const std::string& path) {
-  const unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct ::stat status = {};
-  if (!fd || ::fstat(fd.get(), &status) != 0) return {};
-  const auto bytes = static_cast<std::uint64_t>(status.st_size);
-  if (bytes > record_bytes_max) return {};
-  std::string out(bytes, '\0');
-  if (!read_all(fd.get(), std::as_writable_bytes(std::span(out)), 0)) return {};
-  return out;
-}
 
 constexpr std::string_view flushed_line = "flushed\n";
 
@@ -74,23 +43,6 @@ std::string boot_line() {
   if (!count || *count == 0) return {};
   id.resize(id.find_first_of(std::string_view("\n\0", 2)));
   return "boot " + id + "\n";
-}
-
-// Replaces the file atomically. At any time, the file has either the old or the new content.
-result<void> replace_text(const std::string& path, std::string_view text) {
-  // Makes the temporary name unique, because two files of a model may write the same reference.
-  static std::atomic<unsigned> count = 0;
-  const std::string fresh =
-      path + "." + std::to_string(::getpid()) + "." + std::to_string(count.fetch_add(1)) + ".tmp";
-  const unique_fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
-  if (!fd) return system_fault(errno, fresh);
-  auto written = write_fully(fd.get(), 0, std::as_bytes(std::span(text)));
-  if (written && ::rename(fresh.c_str(), path.c_str()) != 0) {
-    written = fault{system_code(errno), ""};
-  }
-  if (written) return {};
-  ::unlink(fresh.c_str());
-  return written.error().in(printable_path(path));
 }
 
 }  // namespace
@@ -118,11 +70,37 @@ fault hf_cache_file::with_path(fault failure) const {
 result<std::shared_ptr<hf_cache_file>> hf_cache_file::open(blob_place place) {
   const std::shared_ptr<hf_cache_file> out(new hf_cache_file(std::move(place)));
   if (auto created = make_folders(out->repository_ + "/blobs"); !created) return created.error();
-  auto locked = out->take_lock();
-  if (!locked) return locked.error();
-  if (!*locked) return std::shared_ptr<hf_cache_file>();
+  auto is_open = out->open_blob();
+  if (is_open && !*is_open) {
+    const auto locked = out->take_lock();
+    if (!locked) return locked.error();
+    // Another program or load may have published the file since the first check.
+    is_open = out->open_blob();
+    if (is_open && !*is_open && !*locked) return std::shared_ptr<hf_cache_file>();
+  }
+  if (!is_open) return is_open.error();
+  if (*is_open) {
+    out->lock_ = unique_fd();
+    return out;
+  }
   if (auto opened = out->open_partial(); !opened) return out->with_path(opened.error());
   return out;
+}
+
+// Opens the complete file, and creates the link and the ref. Needs no lock, because a complete file
+// does not change. Returns false if the file does not exist or has another size.
+result<bool> hf_cache_file::open_blob() {
+  struct ::stat status = {};
+  if (::stat(blob_.c_str(), &status) != 0) return false;
+  if (static_cast<std::uint64_t>(status.st_size) != bytes_) return false;
+  fd_ = unique_fd(::open(blob_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd_) return system_fault(errno, blob_);
+  present_.add({0, bytes_});
+  published_ = true;
+  auto linked = link_snapshot();
+  if (linked) linked = write_ref();
+  if (!linked) return linked.error();
+  return true;
 }
 
 // Locks the lock file of huggingface_hub, so that no other program writes the file into the cache.
@@ -131,7 +109,7 @@ result<bool> hf_cache_file::take_lock() {
   const std::string folder = place_.cache + "/.locks/" + repository_folder(place_.model);
   if (auto created = make_folders(folder); !created) return created.error();
   const std::string path = folder + "/" + place_.file.digest + ".lock";
-  unique_fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode));
+  unique_fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, cache_file_mode));
   if (!fd) return system_fault(errno, path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return false;
@@ -143,15 +121,7 @@ result<bool> hf_cache_file::take_lock() {
 
 result<void> hf_cache_file::open_partial() {
   struct ::stat status = {};
-  if (::stat(blob_.c_str(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) == bytes_) {
-    fd_ = unique_fd(::open(blob_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd_) return fault{system_code(errno), printable_path(blob_)};
-    present_.add({0, bytes_});
-    published_ = true;
-    auto linked = link_snapshot();
-    return linked ? write_ref() : linked;
-  }
-  fd_ = unique_fd(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode));
+  fd_ = unique_fd(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, cache_file_mode));
   if (!fd_ || ::fstat(fd_.get(), &status) != 0) return fault{system_code(errno), ""};
   // The record is valid only if the partial file has its full size. If the size differs, the record
   // describes another file, or a crash has cut off the end of the file.
@@ -211,34 +181,41 @@ result<void> hf_cache_file::read(std::uint64_t offset, std::span<std::byte> into
   return {};
 }
 
+// Marks the range of one call of write() until the call ends.
+struct hf_cache_file::write_in_progress {
+  ~write_in_progress() {
+    const std::lock_guard<std::mutex> hold(file.mutex_);
+    file.writing_.erase(range);
+    file.changed_.notify_all();
+  }
+
+  hf_cache_file& file;
+  const std::list<byte_range>::iterator range;
+};
+
 result<void> hf_cache_file::write(std::uint64_t offset, std::span<const std::byte> from) {
   const byte_range range = {offset, offset + from.size()};
+  const auto overlaps = [&](const byte_range& other) {
+    return other.begin < range.end && range.begin < other.end;
+  };
+  std::list<byte_range> own = {range};
+  const auto position = own.begin();
   std::vector<byte_range> missing;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    std::unique_lock<std::mutex> hold(mutex_);
+    // The bytes of two overlapping writes must be compared, so the second write waits until the
+    // bytes of the first write are present.
+    changed_.wait(hold, [&] { return std::ranges::none_of(writing_, overlaps); });
     if (broken_) return *broken_;
     if (present_.count() >= range_set::ranges_max) return {};
     missing = present_.missing_in(range);
+    writing_.splice(writing_.end(), own);
   }
-  // Bytes that are present may be hashed already, so these bytes are compared and not overwritten.
-  result<void> status;
-  std::uint64_t position = offset;
-  const auto bytes_in = [&](std::uint64_t begin, std::uint64_t end) {
-    return from.subspan(static_cast<std::size_t>(begin - offset),
-                        static_cast<std::size_t>(end - begin));
-  };
-  for (const byte_range& gap : missing) {
-    if (status) status = compare(position, bytes_in(position, gap.begin));
-    if (status) status = write_fully(fd_.get(), gap.begin, bytes_in(gap.begin, gap.end));
-    position = gap.end;
-  }
-  if (status) status = compare(position, bytes_in(position, range.end));
+  const write_in_progress in_progress{*this, position};
+  const auto status = write_missing(offset, from, missing);
   const std::lock_guard<std::mutex> hold(mutex_);
-  if (!status) {
-    broken_ = with_path(status.error());
-    changed_.notify_all();
-    return *broken_;
-  }
+  if (!status) return refuse_write(status.error());
+  if (broken_) return *broken_;
   present_.add(range);
   unrecorded_bytes_ += from.size();
   if (unrecorded_bytes_ < record_every_bytes || present_.is_complete()) return {};
@@ -246,19 +223,46 @@ result<void> hf_cache_file::write(std::uint64_t offset, std::span<const std::byt
   return write_record(false);
 }
 
-// Fails if the file does not contain these bytes at the offset.
-result<void> hf_cache_file::compare(std::uint64_t offset, std::span<const std::byte> from) const {
-  std::vector<std::byte> buffer(std::min<std::size_t>(from.size(), hash_buffer_bytes));
-  while (!from.empty()) {
-    const auto part = std::span(buffer).first(std::min(buffer.size(), from.size()));
-    if (auto status = read_all(fd_.get(), part, offset); !status) return status;
-    if (!std::ranges::equal(part, from.first(part.size()))) {
-      return fault{errc::changed_file, "", "the server has sent other bytes for the same range"};
-    }
-    offset += part.size();
-    from = from.subspan(part.size());
+// Writes the missing bytes. Bytes that are present may be hashed already, so these bytes are
+// compared and not overwritten.
+result<void> hf_cache_file::write_missing(std::uint64_t offset, std::span<const std::byte> from,
+                                          std::span<const byte_range> missing) const {
+  const std::uint64_t end = offset + from.size();
+  std::uint64_t position = offset;
+  const auto bytes_in = [&](std::uint64_t part_begin, std::uint64_t part_end) {
+    return from.subspan(static_cast<std::size_t>(part_begin - offset),
+                        static_cast<std::size_t>(part_end - part_begin));
+  };
+  for (const byte_range& gap : missing) {
+    auto status = compare_all(fd_.get(), bytes_in(position, gap.begin), position);
+    if (status) status = write_fully(fd_.get(), gap.begin, bytes_in(gap.begin, gap.end));
+    if (!status) return status;
+    position = gap.end;
   }
-  return {};
+  return compare_all(fd_.get(), bytes_in(position, end), position);
+}
+
+// Stores the failure of a write. If the received bytes contradict the present bytes, some present
+// bytes may be wrong, so the partial file is removed. Must be called while mutex_ is locked.
+fault hf_cache_file::refuse_write(const fault& failure) {
+  const bool is_contradiction = failure.code == errc::changed_file;
+  if (is_contradiction) {
+    contradiction_ = retry_allocation([&] { return failure; });
+    if (!published_) {
+      remove_partial();
+      removed_ = true;
+    }
+  }
+  if (!broken_) {
+    broken_ = retry_allocation([&] { return is_contradiction ? failure : with_path(failure); });
+  }
+  changed_.notify_all();
+  return *broken_;
+}
+
+std::optional<fault> hf_cache_file::contradiction() const {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return contradiction_;
 }
 
 result<void> hf_cache_file::advance() {
@@ -273,15 +277,16 @@ result<void> hf_cache_file::advance() {
       anew = std::exchange(hash_is_stale_, false);
     }
     auto status = anew ? catch_as_fault([this] { return begin_hash(); }) : result<void>();
-    if (status && end == hashed_bytes_ && end < bytes_) return {};
+    if (status && end <= hashed_bytes_ && end < bytes_) return {};
     if (status) status = catch_as_fault([&] { return hash_up_to(end); });
     if (status && end == bytes_) status = catch_as_fault([&] { return publish(); });
     if (!status) {
       const fault& failure = status.error();
+      const bool is_wrong = failure.code == errc::wrong_digest;
       const std::lock_guard<std::mutex> hold(mutex_);
-      broken_ = failure.code == errc::wrong_digest
-                    ? failure
-                    : retry_allocation([&] { return with_path(failure); });
+      if (!broken_) {
+        broken_ = retry_allocation([&] { return is_wrong ? failure : with_path(failure); });
+      }
       changed_.notify_all();
       return *broken_;
     }
@@ -289,7 +294,9 @@ result<void> hf_cache_file::advance() {
 }
 
 bool hf_cache_file::begin_anew() {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  std::unique_lock<std::mutex> hold(mutex_);
+  // A write in progress compares its bytes with the bytes that are discarded below.
+  changed_.wait(hold, [this] { return writing_.empty(); });
   if (broken_ || published_) return false;
   present_ = range_set(bytes_);
   hash_is_stale_ = true;
@@ -324,6 +331,7 @@ result<void> hf_cache_file::hash_up_to(std::uint64_t end) {
 result<void> hf_cache_file::publish() {
   const std::string computed = hasher_->finish();
   if (computed != place_.file.digest) {
+    const std::lock_guard<std::mutex> hold(mutex_);
     remove_partial();
     removed_ = true;
     return fault{errc::wrong_digest, "",
@@ -332,15 +340,16 @@ result<void> hf_cache_file::publish() {
   }
   // The bytes are flushed before the file gets its name. Therefore, after a power failure, the blob
   // has all its bytes or does not exist.
-  if (::fdatasync(fd_.get()) != 0 || ::rename(partial_.c_str(), blob_.c_str()) != 0) {
-    return fault{system_code(errno), ""};
-  }
-  ::unlink(record_.c_str());
+  if (::fdatasync(fd_.get()) != 0) return fault{system_code(errno), ""};
   {
     const std::lock_guard<std::mutex> hold(mutex_);
+    if (broken_) return *broken_;  // A contradiction has removed the file.
+    if (::rename(partial_.c_str(), blob_.c_str()) != 0) return fault{system_code(errno), ""};
+    ::unlink(record_.c_str());
     published_ = true;
     changed_.notify_all();
   }
+  lock_ = unique_fd();
   auto linked = link_snapshot();
   return linked ? write_ref() : linked;
 }
@@ -353,13 +362,7 @@ result<void> hf_cache_file::link_snapshot() const {
   for (std::ptrdiff_t i = 0; i < folders; ++i) target.insert(0, "../");
   std::error_code code;
   if (fs::read_symlink(link, code).native() == target) return {};
-  // The rename creates or replaces the link atomically.
-  const std::string fresh = link.native() + "." + std::to_string(::getpid()) + ".tmp";
-  ::unlink(fresh.c_str());
-  if (::symlink(target.c_str(), fresh.c_str()) != 0 || ::rename(fresh.c_str(), link.c_str()) != 0) {
-    return system_fault(errno, link.native());
-  }
-  return {};
+  return replace_symlink(link.native(), target);
 }
 
 result<void> hf_cache_file::write_ref() const {

@@ -22,7 +22,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -46,8 +46,9 @@ struct blob_place {
 
 class hf_cache_file {
  public:
-  // Continues the file of an interrupted load, or creates the file. Returns null if another program
-  // or load holds the lock. Returns a fault if the cache is not writable.
+  // Opens the complete file, continues the file of an interrupted load, or creates the file.
+  // Returns null if the file is not complete and another program or load holds the lock. Returns a
+  // fault if the cache is not writable.
   static result<std::shared_ptr<hf_cache_file>> open(blob_place place);
 
   // Writes the record of the received ranges, unless the file was published or deleted.
@@ -59,7 +60,9 @@ class hf_cache_file {
   std::vector<byte_range> missing_in(byte_range part) const;
   result<void> read(std::uint64_t offset, std::span<std::byte> into) const;
   // If the bytes cannot be written, every later call returns the same failure and writes nothing.
-  // If the file already has range_set::ranges_max ranges, writes nothing and returns success.
+  // If the bytes differ from present bytes, removes the file and returns changed_file with an empty
+  // where(). If the file already has range_set::ranges_max ranges, writes nothing and returns
+  // success. Waits until no other call writes bytes of the same range.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
   // Hashes the bytes before the first gap. If all bytes are present, compares the digest. If the
   // digest is correct, publishes the file: renames the file to blobs/<digest>, and creates the link
@@ -72,6 +75,8 @@ class hf_cache_file {
 
   std::vector<byte_range> missing() const;
   bool published() const;
+  // Returns the fault of a write whose bytes differed from present bytes.
+  std::optional<fault> contradiction() const;
   // Must be called when all bytes are present. Waits until the file is published, a call has
   // failed, or begin_anew() has discarded the bytes. Returns a fault if the file is not published.
   result<void> wait_until_published() const;
@@ -81,9 +86,14 @@ class hf_cache_file {
   hf_cache_file(const hf_cache_file&) = delete;
   hf_cache_file& operator=(const hf_cache_file&) = delete;
 
+  struct write_in_progress;
+
+  result<bool> open_blob();
   result<bool> take_lock();
   result<void> open_partial();
-  result<void> compare(std::uint64_t offset, std::span<const std::byte> from) const;
+  result<void> write_missing(std::uint64_t offset, std::span<const std::byte> from,
+                             std::span<const byte_range> missing) const;
+  fault refuse_write(const fault& failure);
   range_set recorded_ranges() const;
   result<void> begin_hash();
   result<void> hash_up_to(std::uint64_t end);
@@ -102,23 +112,26 @@ class hf_cache_file {
   const std::string record_;
   const std::uint64_t bytes_;
   const std::string boot_line_;  // First line of a record of unflushed bytes.
-  unique_fd lock_;
   unique_fd fd_;
 
   // Used only by open(), advance() and the destructor.
+  unique_fd lock_;  // Empty if the file is published.
   std::optional<hub_hasher> hasher_;
   std::uint64_t hashed_bytes_ = 0;
-  bool removed_ = false;
 
   mutable std::mutex mutex_;  // Guards the members below.
-  // Notified when published_ or broken_ is set, and when begin_anew() discards bytes.
+  // Notified when published_ or broken_ is set, when begin_anew() discards bytes, and when a write
+  // ends.
   mutable std::condition_variable changed_;
   range_set present_;
+  std::list<byte_range> writing_;  // Ranges of the writes in progress. The ranges do not overlap.
   std::uint64_t unrecorded_bytes_ = 0;
   bool resumed_ = false;        // True if some bytes are from an earlier load.
   bool hash_is_stale_ = false;  // True if advance() must hash again from the first byte.
   bool published_ = false;
+  bool removed_ = false;  // True if the partial file was removed.
   std::optional<fault> broken_;
+  std::optional<fault> contradiction_;
 };
 
 }  // namespace ringload::inline v0::remote_http

@@ -46,6 +46,7 @@ struct caching {
   // Called after the last read, and before the digest check. If at most gaps_bytes_max bytes are
   // missing and no read has failed, fetches the missing bytes, such as padding.
   void finish();
+  void throw_contradiction();
   void report_state() const;
 
   const std::shared_ptr<byte_source> from;
@@ -56,7 +57,7 @@ struct caching {
   std::atomic<std::uint32_t> pending_advances = 0;
   std::atomic<bool> is_read = false;  // True if a load has read the file.
   std::atomic<bool> failed = false;   // True if a read failed or was cancelled.
-  std::atomic<bool> raised = false;   // True if a load has reported the wrong digest.
+  std::atomic<bool> raised = false;   // True if a load has reported the wrong bytes.
 };
 
 // Ignores a failure, because the load can continue without the cache. If the bytes cannot be
@@ -101,6 +102,14 @@ void caching::finish() {
   advance();
 }
 
+// Throws changed_file if received bytes differed from cached bytes.
+void caching::throw_contradiction() {
+  const auto contradiction = blob->contradiction();
+  if (!contradiction) return;
+  raised = true;
+  throw to_error(*contradiction);
+}
+
 void caching::report_state() const {
   if (!on_cached) return;
   hub_cached_file out;
@@ -124,15 +133,19 @@ void report_failure(const std::function<void(const hub_cached_file&)>& on_cached
 
 // If at most gaps_bytes_max bytes and at most half of the file are missing, and no read has failed,
 // fetches the missing bytes. If no bytes are missing afterwards, waits for the digest check, and
-// throws wrong_digest if the digest is wrong.
+// throws wrong_digest if the digest is wrong. Throws changed_file if received bytes differed from
+// cached bytes, because the load may have read wrong bytes from the cache.
 void check_digest(const std::shared_ptr<caching>& state, cache_threads& threads) {
+  state->throw_contradiction();
   std::uint64_t missing_bytes = 0;
   for (const byte_range& gap : state->blob->missing()) missing_bytes += gap.end - gap.begin;
   // While a checkpoint is opened, most bytes of a file are missing, so nothing is fetched.
   if (missing_bytes <= state->from->bytes() / 2) state->finish();
+  state->throw_contradiction();
   if (!state->blob->missing().empty()) return;
   asio::post(threads.hashing.get_executor(), [state] { state->advance(); });
   const auto outcome = state->blob->wait_until_published();
+  state->throw_contradiction();
   if (outcome || outcome.error().code != errc::wrong_digest) return;
   state->raised = true;
   throw to_error(outcome.error());

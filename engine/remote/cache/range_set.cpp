@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <utility>
 
 namespace ringload::inline v0::remote_http {
 
@@ -26,14 +27,22 @@ void range_set::add(byte_range range) {
   if (range.begin >= range.end) return;
   auto next = ranges_.upper_bound(range.begin);
   if (next != ranges_.begin() && std::prev(next)->second >= range.begin) --next;
-  // Merges the new range with all ranges that touch the new range.
+  // Merges the new range with all ranges that touch the new range. The merged range uses a node of
+  // these ranges, so nothing is allocated after a range was removed.
+  decltype(ranges_)::node_type node;
   while (next != ranges_.end() && next->first <= range.end) {
     range.begin = std::min(range.begin, next->first);
     range.end = std::max(range.end, next->second);
     bytes_ -= next->second - next->first;
-    next = ranges_.erase(next);
+    node = ranges_.extract(next++);
   }
-  ranges_.emplace_hint(next, range.begin, range.end);
+  if (node.empty()) {
+    ranges_.emplace_hint(next, range.begin, range.end);
+  } else {
+    node.key() = range.begin;
+    node.mapped() = range.end;
+    ranges_.insert(next, std::move(node));
+  }
   bytes_ += range.end - range.begin;
 }
 

@@ -25,7 +25,8 @@ class range_set {
  public:
   explicit range_set(std::uint64_t file_bytes) noexcept : file_bytes_(file_bytes) {}
 
-  // `range` must end within the file.
+  // `range` must end within the file. If memory is exhausted, throws std::bad_alloc and changes
+  // nothing.
   void add(byte_range range);
   bool has(byte_range range) const noexcept;
   // Returns the number of bytes before the first gap.

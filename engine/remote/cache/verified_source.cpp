@@ -136,19 +136,20 @@ std::vector<byte_range> digest_passes::missing_in(byte_range range) const {
   return present.missing_in(range);
 }
 
-// Returns the part of `range` that is in no chunk and not hashed. Returns an empty optional if this
-// part begins too far after front_, or if the other parts of `range` are too large for repeated_
-// and not in header_.
+// Returns the part of `range` that is in no chunk and not hashed. If there is no such part, returns
+// an empty range at the end of `range`, because a chunk may begin at any earlier offset. Returns an
+// empty optional if the new part begins too far after front_, or if the other parts of `range` are
+// too large for repeated_ and not in header_.
 std::optional<byte_range> digest_passes::new_part_of(byte_range range) const {
   byte_range out = {std::max(range.begin, front_), range.end};
   const auto next = chunks_.upper_bound(out.begin);
   if (next != chunks_.end()) out.end = std::min(out.end, next->first);
   if (next != chunks_.begin()) out.begin = std::max(out.begin, std::prev(next)->second.end);
-  if (out.begin >= range.end) out = {range.end, range.end};
+  if (out.begin >= out.end) out = {range.end, range.end};
   const auto can_compare = [this](byte_range part) {
     return part.begin + repeated_bytes::bytes_max >= part.end || header_.has(part);
   };
-  const bool is_right = out.begin <= out.end && can_compare({range.begin, out.begin}) &&
+  const bool is_right = can_compare({range.begin, out.begin}) &&
                         can_compare({out.end, range.end}) && out.begin <= front_ + distance_max;
   return is_right ? std::optional(out) : std::nullopt;
 }

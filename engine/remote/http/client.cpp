@@ -114,6 +114,7 @@ struct started_fetch {
   result<small_response> take(const result<void>& outcome) {
     if (!outcome) return named(outcome.error(), request.object);
     response.from = address->current();
+    response.was_repeated = transfer->was_repeated;
     return std::move(response);
   }
 

@@ -108,6 +108,9 @@ struct small_response {
   std::vector<header_field> fields;
   std::string body;
   http_url from;  // Address after redirects.
+  // True if the request was sent more than once. The server may have obeyed an earlier request,
+  // whose response was lost.
+  bool was_repeated = false;
 
   // Returns the value of the first field with that name, which must be in lower case. Returns null
   // if the response does not have the field.

@@ -88,8 +88,12 @@ void http_object::read_async(const source_read& request, read_handler done) {
   if (request.offset <= body_end && request.into.size() <= body_end - request.offset) {
     return body_->read(request, std::move(done));
   }
-  const auto chunk = static_cast<std::size_t>(threads_->settings->chunk_bytes);
-  const std::size_t ranges = (request.into.size() + chunk - 1) / chunk;
+  const std::size_t bytes = request.into.size();
+  // No transfer is needed. `body_` posts the call of `done` to a network thread.
+  if (bytes == 0) return body_->read(request, std::move(done));
+  const auto chunk =
+      static_cast<std::size_t>(std::min<std::uint64_t>(threads_->settings->chunk_bytes, bytes));
+  const std::size_t ranges = bytes / chunk + (bytes % chunk == 0 ? 0 : 1);
   const auto whole = std::make_shared<divided_read>(std::move(done), ranges);
   whole->on_stop.emplace(request.stop, [stop = whole->stop]() mutable { stop.request_stop(); });
   std::size_t position = 0;

@@ -240,6 +240,7 @@ asio::awaitable<result<void>> http_transfer::run() {
     exchange.awaited = awaited;
     exchange.choose_target = [this](const response_head& head) { return choose_target(head); };
     co_await exchange_once(exchange, *to);
+    was_repeated = was_repeated || requests > 0 || exchange.repeated;
     kind_.arrived(exchange.arrived);
     if (!exchange.failure) pool_->note_response();
     if (exchange.response.status != 0 && to_.same_origin(address_->object.url) && !proxy()) {

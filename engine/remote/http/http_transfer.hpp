@@ -89,6 +89,7 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   transfer_counts* counts = nullptr;
   // If set, replaces client_settings::request_time_max.
   std::optional<std::chrono::milliseconds> time_max;
+  bool was_repeated = false;  // True if run() has sent more than one request.
 
   // Makes the transfer end soon after `stop` is requested. The caller must call listen() before
   // run(), and at most once. May be called in any thread.

@@ -21,4 +21,9 @@ std::string cached_checkpoint(const std::string& cache, const model_name& model,
 // have the revision.
 result<std::string> cached_revision(const std::string& cache, const hub_address& address);
 
+// Returns true if the snapshot of `address.model` has the files that a load opens. Sends no request
+// to the hub. If `address.file` is empty, the snapshot itself decides which file is the checkpoint,
+// or has several checkpoints, or has tensor files in sub-folders only.
+bool has_cached_files(const std::string& cache, const hub_address& address);
+
 }  // namespace ringload::inline v0::remote_http

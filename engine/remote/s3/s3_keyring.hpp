@@ -25,11 +25,15 @@ class s3_keyring {
   s3_credentials current() const;
 
   // Called if a server has refused a request that was signed at `signed_at`. Calls the source,
-  // unless the source was called after `signed_at`. Returns true if current() differs from the
-  // credentials of the request.
+  // unless the source was called after `signed_at`. Returns true if the credentials have changed
+  // since `signed_at`, so that a new signature may be accepted.
   bool renew(clock::time_point signed_at);
 
  private:
+  void call_source();  // Must be called with renewing_ locked.
+  // Returns true if `keys` differ from the previous credentials.
+  bool replace(s3_keys keys);
+
   mutable std::mutex mutex_;
   s3_credentials credentials_;  // Guarded by mutex_.
 
@@ -37,7 +41,8 @@ class s3_keyring {
   // Guarded by renewing_.
   const source source_;
   std::optional<clock::time_point> asked_at_;  // When the last call of the source ended.
-  bool has_changed_ = false;                   // True if that call returned other credentials.
+  // When the last call that returned other credentials ended.
+  std::optional<clock::time_point> changed_at_;
 };
 
 }  // namespace ringload::inline v0::remote_http

@@ -53,6 +53,16 @@ bool add_md5(std::string_view hex_text, std::string& bytes) {
   return true;
 }
 
+// Returns an empty optional if this OpenSSL does not support MD5.
+std::optional<std::string> hex_md5(const void* bytes, std::size_t count) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> sum = {};
+  unsigned length = 0;
+  if (::EVP_Digest(bytes, count, sum.data(), &length, ::EVP_md5(), nullptr) != 1) {
+    return std::nullopt;
+  }
+  return hex(std::as_bytes(std::span(sum).first(length)));
+}
+
 }  // namespace
 
 result<part_layout> part_layout::make(std::uint64_t object_bytes, std::uint64_t write_bytes_max) {
@@ -132,18 +142,19 @@ bool is_s3_completion(std::string_view xml) {
   return parsed && is_complete;
 }
 
+std::optional<std::string> s3_put_etag(std::span<const std::byte> bytes) {
+  const auto sum = hex_md5(bytes.data(), bytes.size());
+  return sum ? std::optional('"' + *sum + '"') : std::nullopt;
+}
+
 std::optional<std::string> s3_complete_etag(const part_etags& etags) {
   std::string all;
   for (const auto& [part, etag] : etags) {
     if (!add_md5(without_quotes(etag), all)) return std::nullopt;
   }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> sum = {};
-  unsigned length = 0;
-  if (::EVP_Digest(all.data(), all.size(), sum.data(), &length, ::EVP_md5(), nullptr) != 1) {
-    return std::nullopt;
-  }
-  return '"' + hex(std::as_bytes(std::span(sum).first(length))) + "-" +
-         std::to_string(etags.size()) + '"';
+  const auto sum = hex_md5(all.data(), all.size());
+  if (!sum) return std::nullopt;
+  return '"' + *sum + "-" + std::to_string(etags.size()) + '"';
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -62,6 +63,9 @@ using part_etags = std::map<std::uint32_t, std::string>;
 std::string s3_completion_body(const part_etags& etags);
 // Returns true if the body confirms the completion. A response with the status 200 may be an error.
 bool is_s3_completion(std::string_view xml);
+// Returns the ETag of an object that one PUT has stored: the MD5 of the bytes. Some servers compute
+// other ETags, for example for encrypted objects.
+std::optional<std::string> s3_put_etag(std::span<const std::byte> bytes);
 // Returns the ETag of the complete object: the MD5 of the concatenated MD5 digests of all parts,
 // followed by '-' and the number of parts. Returns an empty optional if an ETag of a part is not an
 // MD5 digest.
