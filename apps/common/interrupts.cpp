@@ -77,9 +77,13 @@ void watch_for_reloads() {
 }
 
 bool take_reload_request() noexcept {
+  // The flag is cleared first. If another signal arrives between the two steps, the flag stays set
+  // and the next wait ends at once. In the other order, the event could stay readable while the
+  // flag is clear, and each wait would poll without pause.
+  const bool is_requested = reload_requested.exchange(false);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto drained = ::read(reload_fd, &count, sizeof count);
-  return reload_requested.exchange(false);
+  return is_requested;
 }
 
 void wait_for_signal(std::optional<std::chrono::milliseconds> time_max) {

@@ -49,9 +49,11 @@ std::unique_ptr<keeper> make_keeper(const settings& from) {
 
 // Must run in another thread than the thread of the server, because sealing the memory takes
 // milliseconds.
-asio::awaitable<void> publish(keeper& to, std::string id, model loaded) {
+asio::awaitable<void> publish(keeper& to, std::string id, model loaded,
+                              std::shared_ptr<attempt> load_attempt) {
   keeper& model_keeper = to;
   model_keeper.publish(id, loaded);
+  load_attempt->is_published = true;
   co_return;
 }
 
@@ -84,8 +86,8 @@ asio::awaitable<void> load_model(loader& model_loader, load_options how,
                             : load_source(model_loader, how, load_attempt);
   auto loaded = co_await std::move(pending);
   if (model_keeper != nullptr) {
-    co_await asio::co_spawn(asio::system_executor(), publish(*model_keeper, id, loaded),
-                            asio::use_awaitable);
+    co_await asio::co_spawn(asio::system_executor(),
+                            publish(*model_keeper, id, loaded, load_attempt), asio::use_awaitable);
   }
   load_attempt->loaded = std::move(loaded);
 }
@@ -239,6 +241,7 @@ void models::ended(const std::shared_ptr<entry>& model_entry, const std::excepti
     ++counts_.ready;
     counts_.bytes += last.end.bytes;
   }
+  if (last.is_published && last.state != load_state::ready) withdraw_attempt(*model_entry);
   last.load = load_operation();
   last.order.base.reset();  // Then the base version can be freed as soon as no reply uses it.
 
@@ -250,6 +253,20 @@ void models::ended(const std::shared_ptr<entry>& model_entry, const std::excepti
     entries_.erase(model_entry->id);
   }
   if (closing_ && idle()) when_idle_();
+}
+
+// A load can be cancelled while another thread publishes its model. Then the keeper must serve the
+// previous model again, or no model.
+void models::withdraw_attempt(const entry& model_entry) {
+  try {
+    if (model_entry.served) {
+      keeper_->publish(model_entry.id, model_entry.served->loaded);
+      return;
+    }
+  } catch (const std::exception& problem) {
+    tool::complain("model-server", "error: " + model_entry.id + ": " + problem.what());
+  }
+  keeper_->withdraw(model_entry.id);
 }
 
 void models::stop(const entry& model_entry) {

@@ -64,6 +64,8 @@ struct attempt {
   load_operation load;  // Set while the load runs.
   model loaded;         // Set when the load is complete.
   load_stats end;       // The final statistics.
+  // Set by the thread that publishes the model. Valid when the load has ended.
+  bool is_published = false;
 
   bool under_way() const noexcept;
   load_stats progress() const;
@@ -124,6 +126,7 @@ class models {
  private:
   void run(const std::shared_ptr<entry>& model_entry, load_order new_order);
   void ended(const std::shared_ptr<entry>& model_entry, const std::exception_ptr& failure);
+  void withdraw_attempt(const entry& model_entry);
   static void stop(const entry& model_entry);
 
   boost::asio::any_io_executor executor_;

@@ -13,6 +13,7 @@
 
 #include "command_loop.hpp"
 #include "commands.hpp"
+#include "conversion.hpp"
 #include "interrupts.hpp"
 #include "open_request.hpp"
 #include "openssl_hasher.hpp"
@@ -52,7 +53,7 @@ asio::awaitable<void> apply_chain(loader& host_loader, const apply_request& requ
   }
   save_options saving;
   saving.replace = false;
-  for (const auto& [key, value] : version.catalog().metadata) {
+  for (const auto& [key, value] : metadata_of(version.catalog())) {
     saving.metadata.emplace_back(key, value.text());
   }
   auto tensors = refs_of(version);

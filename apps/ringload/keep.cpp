@@ -44,6 +44,16 @@ model load(loader& file_loader, load_request request) {
   return std::move(s.loaded);
 }
 
+// Notifies the service manager. A failure is reported and does not end the keeper, because the
+// models are still served.
+void notify_or_report(const std::string& lines) {
+  try {
+    notify_service(lines);
+  } catch (const error& failure) {
+    std::fprintf(stderr, "ringload: error: %s\n", failure.what());
+  }
+}
+
 // Returns a line for the service manager about the served models.
 std::string status_of(const std::vector<kept_model>& models) {
   std::uint64_t bytes = 0;
@@ -78,7 +88,7 @@ class keep_service {
       if (take_reload_request()) reload();
       for (auto& [name, folder] : followed_) follow(name, folder);
     }
-    notify_service("STOPPING=1");
+    notify_or_report("STOPPING=1");
     throw_if_interrupted();
   }
 
@@ -144,7 +154,7 @@ class keep_service {
       if (folder.load_newest()) {
         publish_version(name, folder);
         published_ = std::chrono::system_clock::now();
-        notify_service(status_of(keeper_.models()));
+        notify_or_report(status_of(keeper_.models()));
       }
     } catch (const error& failure) {
       report_follow_failure(failure.what());
@@ -160,7 +170,7 @@ class keep_service {
 
   // If a model cannot be loaded again, the old model stays published.
   void reload() {
-    notify_service("RELOADING=1\n" + monotonic_microseconds() + "\nSTATUS=loading again");
+    notify_or_report("RELOADING=1\n" + monotonic_microseconds() + "\nSTATUS=loading again");
     std::string status;
     try {
       publish_all();
@@ -171,7 +181,7 @@ class keep_service {
       std::fprintf(stderr, "ringload: error: reload: %s\n", failure.what());
       status = std::string("STATUS=reload failed: ") + failure.what();
     }
-    notify_service("READY=1\n" + status);
+    notify_or_report("READY=1\n" + status);
   }
 
   std::string metrics_text() const {

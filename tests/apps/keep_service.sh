@@ -73,6 +73,15 @@ told 3 'READY=1'
 attaches "$socket" "$work/two.safetensors"
 metric 'ringload_keeper_reload_failures_total 1'
 
+# The keeper continues without its service manager, and reports this.
+mv "$notify" "$notify.moved"
+cp "$work/one.safetensors" "$work/new" && mv "$work/new" "$work/model.safetensors"
+kill -HUP "$service"
+prints 2 'error: NOTIFY_SOCKET' $manager "$work/told_err"
+attaches "$socket" "$work/one.safetensors"
+metric 'ringload_keeper_reloads_total 2'
+mv "$notify.moved" "$notify"
+
 kill -TERM "$service"
 wait $manager
 code=$?

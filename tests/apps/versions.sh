@@ -66,3 +66,23 @@ complains 'v1.delta.zt'
 mv "$work/run/v2.delta.zt" "$work/run/v1.delta.zt"
 expect 1 "$ringload" load "$work/run"
 complains 'v1.delta.zt'
+
+# Shards that differ in a key of their metadata: the first value counts, as in a conversion.
+mkdir "$work/differ"
+for shard in 1:pt 2:tf; do
+  header='{"__metadata__":{"format":"'${shard#*:}'","by":"me"},"t'${shard%:*}'":{"dtype":"U8",'
+  header=$header'"shape":[1],"data_offsets":[0,1]}}'
+  {
+    printf "\\$(printf %03o ${#header})\\0\\0\\0\\0\\0\\0\\0"
+    printf %sx "$header"
+  } >"$work/differ/model-0000${shard%:*}-of-00002.safetensors"
+done
+expect 0 "$ringload" delta "$work/differ" "$work/differ" -o "$work/same.delta.zt"
+expect 0 "$ringload" apply "$work/differ" "$work/same.delta.zt" \
+  -o "$work/applied_shards.safetensors"
+expect 0 "$ringload" convert "$work/differ" "$work/converted_shards.safetensors"
+for name in applied converted; do
+  expect 0 "$ringload" ls "$work/${name}_shards.safetensors" --json
+  "$json" get metadata.format <"$work/out" >"$work/values" || fail "metadata of $name shards"
+  [ "$(cat "$work/values")" = pt ] || fail "$name: $(cat "$work/values")"
+done

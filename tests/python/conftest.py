@@ -22,6 +22,14 @@ types = {
 }  # fmt: skip
 
 
+def write_with_duplicate_key(path):
+    """A file of the tensor x, which only strictness="reference" reads: its header has x twice."""
+    entry = '"x": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}'
+    header = ("{" + entry + ", " + entry + "}").encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + b"\x01\x02")
+    return str(path)
+
+
 def write_safetensors(path, arrays, metadata=None):
     names = {numpy.dtype(dtype): name for name, dtype in types.items()}
     header = {} if metadata is None else {"__metadata__": metadata}

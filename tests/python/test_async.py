@@ -3,6 +3,8 @@
 
 import asyncio
 import concurrent.futures
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -324,6 +326,27 @@ def test_future_of_concurrent_futures(sample, tmp_path):
         assert isinstance(failed.exception(60), FileNotFoundError)
         opened = loader.open(sample).future().result(60)
         assert "f32" in opened
+
+
+def test_a_future_is_completed_in_a_process_with_many_descriptors(sample):
+    """The thread that completes futures may have descriptors above 1023."""
+    script = f"""
+import os, resource, sys
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+if hard != resource.RLIM_INFINITY and hard < 2048:
+    sys.exit(77)
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+for _ in range(1100):
+    os.dup(0)
+import ringload
+with ringload.Loader() as loader:
+    print(len(loader.load({str(sample)!r}).future().result(60)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip("RLIMIT_NOFILE is too small")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0 and done.stderr == ""
 
 
 def test_cancelled_future(stalled):

@@ -9,7 +9,7 @@ import warnings
 
 import numpy
 import pytest
-from conftest import write_safetensors
+from conftest import write_safetensors, write_with_duplicate_key
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:ringload does not use GPUDirect:UserWarning")
@@ -126,6 +126,13 @@ def test_parallel_loader_gives_each_tensor_once(files, how):
         None, files, use_tqdm_on_load=False, tensor_filter=lambda name: name != "a"
     )
     assert {name for name, _ in some.iterate_weights()} == {"b", "i"}
+
+
+@pytest.mark.parametrize("how", [{}, {"max_batch_bytes": 64 << 20}])
+def test_parallel_loader_takes_what_the_reference_implementation_takes(tmp_path, how):
+    path = write_with_duplicate_key(tmp_path / "d.safetensors")
+    loader = fst.ParallelLoader(None, [path], use_tqdm_on_load=False, nogds=True, **how)
+    assert {name: tensor.tolist() for name, tensor in loader.iterate_weights()} == {"x": [1, 2]}
 
 
 @pytest.fixture

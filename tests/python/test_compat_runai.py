@@ -18,7 +18,7 @@ import urllib.parse
 
 import numpy
 import pytest
-from conftest import types, write_safetensors
+from conftest import types, write_safetensors, write_with_duplicate_key
 
 torch = pytest.importorskip("torch")
 
@@ -459,6 +459,13 @@ def test_ranks_of_a_host_read_each_byte_once(tmp_path, folder):
     assert [sums for sums, _, _ in found] == [alone] * 3
     assert sum(read for _, read, _ in found) == found[0][2]
     assert all(read > 0 for _, read, _ in found)
+
+
+def test_ranks_of_a_host_take_what_the_reference_implementation_takes(tmp_path):
+    ranks = pytest.importorskip("test_torch_ranks", reason="no Gloo")
+    path = write_with_duplicate_key(tmp_path / "d.safetensors")
+    found = ranks.on_ranks(tmp_path, 2, streamed_by_rank, [path], None)
+    assert [sums for sums, _, _ in found] == [{"x": b"\x01\x02"}] * 2, found
 
 
 def test_a_rank_without_a_file_is_an_error_on_all_ranks(tmp_path, folder):

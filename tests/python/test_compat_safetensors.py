@@ -53,6 +53,19 @@ def test_slices_read_ranges_rows_and_steps(sample, arrays):
             part[:301]
 
 
+def test_an_index_is_an_integer_of_any_library(sample, arrays):
+    torch = pytest.importorskip("torch")
+    expected = arrays["model.layers.0.weight"]
+    with safe_open(sample, framework="np") as file:
+        part = file.get_slice("model.layers.0.weight")
+        for one in (numpy.int64(1), torch.tensor(1)):
+            assert numpy.array_equal(part[one], expected[1])
+            assert numpy.array_equal(part[..., one], expected[..., 1])
+            assert numpy.array_equal(part[2:5, one], expected[2:5, 1])
+        with pytest.raises(SafetensorError, match="out of bounds"):
+            part[numpy.int64(300)]
+
+
 def test_prefetch_hands_out_each_tensor_once(sample, arrays):
     with safe_open(sample, framework="np") as file:
         plan = {"f32": None, "model.layers.0.weight": slice(10, 20), "i8": None}

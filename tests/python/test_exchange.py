@@ -4,6 +4,7 @@
 import copy
 import gc
 import hashlib
+import json
 import pickle
 import struct
 
@@ -330,6 +331,40 @@ def test_save_of_a_model_keeps_its_metadata(sample, tmp_path):
         assert ringload.load(tmp_path / name).metadata == {}
         ringload.save(tmp_path / name, dict(model))
         assert ringload.load(tmp_path / name).metadata == {}
+
+
+def test_safetensors_has_metadata_of_other_types_as_json(tmp_path):
+    metadata = {"text": "a", "list": [1, "b"], "number": 3, "none": None, "bool": True}
+    ringload.save(tmp_path / "a.zt", {"x": numpy.arange(3)}, metadata=metadata)
+    model = ringload.load(tmp_path / "a.zt")
+    ringload.save(tmp_path / "a.safetensors", model)
+    found = ringload.load(tmp_path / "a.safetensors").metadata
+    assert found["text"] == "a" and found.keys() == metadata.keys()
+    assert {key: json.loads(found[key]) for key in metadata if key != "text"} == {
+        key: metadata[key] for key in metadata if key != "text"
+    }
+    with pytest.raises(TypeError):
+        ringload.save(tmp_path / "b.safetensors", dict(model), metadata=metadata)
+
+
+def test_options_that_are_none_are_as_if_not_given(tmp_path):
+    array = numpy.arange(3.0)
+    options = dict.fromkeys(("metadata", "dtype", "shard_bytes", "alignment", "order", "replace"))
+    ringload.save(tmp_path / "x.zt", {"a": array}, digest="crc32c", **options)
+    assert same(ringload.load(tmp_path / "x.zt", verify="require")["a"].numpy(), array)
+    with pytest.raises(ringload.UsageError, match="alignment"):
+        ringload.save(tmp_path / "y.zt", {"a": array}, digest="crc32c", alignment=64)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("y.safetensors\0.safetensors", {}), ("z.zt\0.zt", {}), ("z.zt\0.zt", {"digest": "crc32c"})],
+)
+def test_a_target_whose_name_has_a_nul_is_refused(tmp_path, name, options):
+    with pytest.raises(ringload.Error) as failed:
+        ringload.save(f"{tmp_path}/{name}", {"a": numpy.arange(3.0)}, **options)
+    assert failed.value.kind == "invalid_source_name"
+    assert not list(tmp_path.iterdir())
 
 
 def test_save_shards_of_a_model(sample, arrays, tmp_path):

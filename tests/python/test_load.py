@@ -332,6 +332,23 @@ def test_paths_need_not_be_utf8(sample, arrays, tmp_path):
     str(failed.value).encode()
 
 
+def test_tensors_whose_names_are_not_utf8_are_found(tmp_path):
+    name = "z\udcff"  # The tensor of a .npy file has the name of the file.
+    path = tmp_path / f"{name}.npy"
+    numpy.save(path, numpy.arange(3))
+    model = ringload.load(path)
+    assert list(model) == [name] and name in model
+    assert model[name].numpy().tolist() == model.get(name).numpy().tolist() == [0, 1, 2]
+    assert name in repr(model[name])
+    with ringload.open(path) as checkpoint:
+        assert name in checkpoint
+        assert checkpoint[name][:].numpy().tolist() == [0, 1, 2]
+    for other in ("z\udcfe", "z\ud800"):
+        assert other not in model and model.get(other) is None
+        with pytest.raises(KeyError):
+            model[other]
+
+
 def test_arguments_of_another_type_are_named(sample, tmp_path):
     array = numpy.ones(3, "f4")
     path = tmp_path / "x.safetensors"

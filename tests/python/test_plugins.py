@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import http.server
+import os
 import sys
 import threading
 import time
@@ -151,6 +152,24 @@ def test_a_list_of_all_weights_needs_no_room_in_the_window(monkeypatch, impatien
         weights = list(loader._get_weights_iterator(Source([path])))
     assert sorted(name for name, _ in weights) == [f"t{i:02}" for i in range(12)]
     assert all(int(tensor[0]) == int(tensor[-1]) == int(name[1:]) for name, tensor in weights)
+
+
+def test_a_file_that_is_replaced_during_a_load_is_read_as_it_was_opened(
+    monkeypatch, impatient, tmp_path
+):
+    path = numbered(tmp_path / "a.safetensors", 12, 8)
+    other = {f"t{i:02}": numpy.full(8 << 20, 100, numpy.uint8) for i in range(12)}
+    other = write_safetensors(tmp_path / "b.safetensors", other)
+    loader = vllm_loader(monkeypatch, {"window": "48MiB", "device": "cpu"})
+    weights = []
+    with pytest.warns(RuntimeWarning, match="is full"):
+        for name, tensor in loader._get_weights_iterator(Source([path])):
+            if not weights:
+                os.replace(other, path)
+            weights.append((name, tensor))
+    assert {name: int(tensor[-1]) for name, tensor in weights} == {
+        f"t{i:02}": i for i in range(12)
+    }
 
 
 def test_layers_that_are_kept_until_they_are_whole_are_loaded(monkeypatch, impatient, tmp_path):

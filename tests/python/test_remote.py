@@ -51,6 +51,14 @@ def test_load_over_http(sample, arrays):
 
 
 @pytest.mark.skipif(not _core.has_remote, reason="built without remote sources")
+def test_all_addresses_of_a_long_list_are_known():
+    settings = {"tries_max": 1, "retry_seconds": 0}
+    names = [f"http://127.0.0.1:1/{i}.safetensors" for i in range(5000)]
+    with ringload.Loader(remote=settings) as loader, pytest.raises(ConnectionError):
+        loader.open(names).result()
+
+
+@pytest.mark.skipif(not _core.has_remote, reason="built without remote sources")
 def test_settings_of_time_are_seconds(stalled):
     server = stalled(0)
     settings = {"silence_seconds_max": 0.05, "tries_max": 1, "retry_seconds": 0}

@@ -26,7 +26,7 @@ if not (distributed.is_available() and distributed.is_gloo_available()):
 
 import ringload  # noqa: E402
 import ringload.torch  # noqa: E402
-from ringload.torch import _buckets, _group, _plan, _transports  # noqa: E402
+from ringload.torch import _buckets, _files, _group, _plan, _stream, _transports  # noqa: E402
 
 patience = 120  # In seconds; each result comes much sooner, or never.
 # "direct" is shared memory whose ranks may not use the page cache.
@@ -403,6 +403,95 @@ def test_a_file_that_becomes_shorter_is_an_error_on_all(tmp_path, transport):
     texts = on_ranks(tmp_path, 2, truncated_on_one, path, transport)
     for text in texts:
         assert "short.safetensors" in text and ("rank" in text or "short" in text), texts
+
+
+def replaced_between_opens(group, path, other, options):
+    """Rank 0 opens the file, then `other` replaces it, then rank 1 opens it."""
+    rank = distributed.get_rank(group)
+    while rank == 1 and os.path.exists(other):
+        time.sleep(0.01)
+
+    def select(info):
+        if rank == 0 and os.path.exists(other):
+            os.replace(other, path)
+        return True
+
+    return load(group, path, {**options, "select": select})
+
+
+@pytest.mark.parametrize("transport", transports)
+def test_ranks_that_open_different_versions_of_a_file_get_an_error(tmp_path, transport):
+    versions = [
+        write_safetensors(tmp_path / f"{n}.safetensors", {"x": numpy.full(9000, n, numpy.uint8)})
+        for n in range(2)
+    ]
+    for text in on_ranks(tmp_path, 2, replaced_between_opens, *versions, by(transport)):
+        assert text.startswith("UsageError: rank 1 and rank 0 differ in their files"), text
+
+
+def test_files_of_different_machines_may_have_different_times():
+    ranks = [{"scope": "a", "files": "1", "source": "x"}, {"scope": "b", "files": "2"}]
+    _stream._check_same_files(ranks)
+    ranks.append({"scope": "b", "files": "3", "source": "x"})
+    with pytest.raises(ringload.UsageError, match="rank 2 and rank 1 differ in their files"):
+        _stream._check_same_files(ranks)
+
+
+def test_a_file_that_is_replaced_while_it_is_opened_is_an_error(tmp_path):
+    path = write_safetensors(tmp_path / "x.safetensors", {"x": numpy.zeros(8, numpy.uint8)})
+
+    def opened_and_replaced():
+        checkpoint = ringload.open(path)
+        other = write_safetensors(tmp_path / "y", {"x": numpy.ones(8, numpy.uint8)})
+        os.replace(other, path)
+        return checkpoint
+
+    with pytest.raises(ringload.Error, match="changed while they were opened"):
+        _files.open_local(path, opened_and_replaced)
+
+    opens = []
+    _files.open_local(tmp_path, lambda: opens.append(1) or ringload.open(path))
+    _files.open_local(path, lambda: opens.append(1) or ringload.open(path))
+    assert len(opens) == 2  # One open is enough if the paths are known before it.
+
+
+def changed_after_the_open(group, path, other, transport):
+    """Rank 0 replaces the file by `other`, or changes it in place, after all have opened it."""
+    rank = distributed.get_rank(group)
+    pairs = ringload.torch.stream(
+        path, process_group=group, window=1, timeout=patience, **by(transport)
+    )
+    distributed.barrier(group)
+    if rank == 0 and other is not None:
+        os.replace(other, path)
+    elif rank == 0:
+        with open(path, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"\xff")
+    distributed.barrier(group)
+    return {name: int(tensor.max()) for name, tensor in pairs}
+
+
+@pytest.mark.parametrize("transport", ["shared_memory", "mapped"])
+def test_a_file_that_is_replaced_after_the_open_is_read_as_it_was_opened(tmp_path, transport):
+    path, other = (
+        write_safetensors(
+            tmp_path / f"{n}.safetensors",
+            {f"t{i}": numpy.full((100, 1000), n, numpy.uint8) for i in range(4)},
+        )
+        for n in range(2)
+    )
+    expected = {f"t{i}": 0 for i in range(4)}
+    found = on_ranks(tmp_path, 2, changed_after_the_open, path, other, transport)
+    assert found == [expected] * 2
+
+
+@pytest.mark.parametrize("transport", ["shared_memory", "mapped"])
+def test_a_file_that_is_modified_after_the_open_is_an_error(tmp_path, transport):
+    arrays = {f"t{i}": numpy.full((100, 1000), i, numpy.uint8) for i in range(4)}
+    path = write_safetensors(tmp_path / "modified.safetensors", arrays)
+    for text in on_ranks(tmp_path, 2, changed_after_the_open, path, None, transport):
+        assert "Error: " in text and "modified.safetensors" in text, text
 
 
 def end_early(group, path):

@@ -281,8 +281,10 @@ class Network:
     """The sources of a loader that are over the network."""
 
     def __init__(self) -> None: ...
-    def use(self, name: str, remote: Remote) -> None:
-        """From now on reads `name` with these settings."""
+    def use(self, name: str, remote: Remote, names: int = 1) -> None:
+        """From now on reads `name` with these settings. `names` is the number of names of the
+        operation.
+        """
 
 def make_remote(settings: dict[str, Any]) -> Remote: ...
 

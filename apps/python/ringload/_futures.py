@@ -75,9 +75,11 @@ class _Settler:
         return bool(ticking)
 
     def _run(self):
-        waited = [self._waker.fileno(), self._wake]
+        waited = select.poll()  # select() refuses descriptors above 1023.
+        waited.register(self._waker.fileno(), select.POLLIN)
+        waited.register(self._wake, select.POLLIN)
         while True:
-            select.select(waited, [], [], tick_seconds if self._tick() else None)
+            waited.poll(tick_seconds * 1000 if self._tick() else None)
             try:
                 os.eventfd_read(self._wake)
             except BlockingIOError:

@@ -76,11 +76,14 @@ class Network:
             del given["token"]
         return given
 
-    def prepare(self, source):
-        """Makes `source`, or a list of sources, readable for the loader's engine."""
+    def prepare(self, source, names=1):
+        """Makes `source`, or a list of sources, readable for the loader's engine.
+
+        names: the number of sources of the operation.
+        """
         if isinstance(source, list):
             for part in source:
-                self.prepare(part)
+                self.prepare(part, len(source))
             return
         scheme = scheme_of(source)
         if scheme is None and not _may_be_model(source):
@@ -91,7 +94,7 @@ class Network:
             return
         if self._is_closed:
             return
-        self.store.use(source, self._remote(source, scheme))
+        self.store.use(source, self._remote(source, scheme), names)
 
     def prepared_for(self, target):
         """Returns the store that can write the address `target`, or None for a path."""

@@ -22,8 +22,10 @@ def save(engine, path, tensors, options, progress, store=None):
 
     store: the store of an address, or None for a path.
     """
+    own_texts = None
     if options.get("metadata") is None and isinstance(tensors, _core.Model):
         options["metadata"] = tensors.metadata
+        own_texts = tensors._metadata_texts
     tensors = dict(_convert.items_of(tensors))
     views = _convert.exported_all(tensors)
     if _is_zt(path, options):
@@ -34,6 +36,8 @@ def save(engine, path, tensors, options, progress, store=None):
         options = {key: value for key, value in options.items() if key not in _zt.of_writer}
     elif options.pop("zstd_level", None) not in (None, 0):
         raise usage("zstd_level can be used only for the format .zt")
+    if own_texts is not None and not _is_zt(path, options):  # Only .zt has other types.
+        options["metadata"] = own_texts
     given = with_sizes(options)
     if given.get("dtype") is not None:
         given["dtype"] = dtype_name(given["dtype"])

@@ -20,8 +20,7 @@ def needs_writer(options):
 
 def save(path, views, options, sizes, progress, store=None):
     """Returns an operation that writes dense tensors to a .zt file and returns a Saved."""
-    import json
-
+    options = {key: value for key, value in options.items() if value is not None}
     writing = {key: options.pop(key) for key in ("replace", "sync") if key in options}
     if store is not None:
         writing["store"] = store

@@ -26,10 +26,12 @@ nb::list names(const held_checkpoint& self) {
   return all;
 }
 
-nb::object find(const held_checkpoint& self, std::string_view name) {
-  if (const tensor_info* found = self.of->find(name)) return dict_of(*found);
+nb::object find(const held_checkpoint& self, const nb::str& name) {
+  const auto text = name_from(name);
+  if (!text) return nb::none();
+  if (const tensor_info* found = self.of->find(*text)) return dict_of(*found);
   for (const unreadable_info& each : self.of->catalog().unreadable) {
-    if (each.name == name) throw error(each.code, each.place, each.reason);
+    if (each.name == *text) throw error(each.code, each.place, each.reason);
   }
   return nb::none();
 }
@@ -69,6 +71,17 @@ nb::list notes(const held_checkpoint& self) {
   return all;
 }
 
+std::vector<std::string> names_from(const nb::sequence& names) {
+  if (nb::isinstance<nb::str>(names))
+    throw nb::type_error("names must be a list of str, not a str");
+  std::vector<std::string> all;
+  for (nb::handle each : names) {
+    auto name = name_from(each);
+    all.push_back(name ? std::move(*name) : text_from(each, "a tensor's name"));
+  }
+  return all;
+}
+
 void bind_selection(nb::module_& in) {
   using self_type = nb::rv_policy;
   // Each function returns the object on which it was called.
@@ -83,8 +96,8 @@ void bind_selection(nb::module_& in) {
       .def(nb::init<>())
       .def(
           "names",
-          [](selection& self, name_list names) -> selection& {
-            return self.names(std::move(names));
+          [](selection& self, const nb::sequence& names) -> selection& {
+            return self.names(names_from(names));
           },
           nb::arg("names"), same, "Selects the tensors of these names.")
       .def("matching", &selection::matching, nb::arg("glob"), same,

@@ -55,6 +55,17 @@ nb::str str_of(std::string_view text) {
   return nb::steal<nb::str>(decoded);
 }
 
+std::optional<std::string> name_from(nb::handle value) {
+  if (!nb::isinstance<nb::str>(value)) return {};
+  PyObject* const encoded = PyUnicode_AsEncodedString(value.ptr(), "utf-8", "surrogateescape");
+  if (encoded == nullptr) {
+    PyErr_Clear();
+    return {};
+  }
+  const auto bytes = nb::steal<nb::bytes>(encoded);
+  return std::string(bytes.c_str(), bytes.size());
+}
+
 std::string shown(nb::handle value) {
   const nb::object type_name = nb::handle(value.type()).attr("__name__");
   std::string text = nb::repr(value).c_str();

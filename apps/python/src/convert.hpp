@@ -53,6 +53,9 @@ class usage_error : public std::runtime_error {
 nb::tuple tuple_of(std::span<const std::uint64_t> shape);
 /// Bytes that are not UTF-8 become surrogates, as in os.fsdecode().
 nb::str str_of(std::string_view text);
+/// Returns the bytes of a name that str_of() has returned. Returns nothing if the value is not such
+/// a str, so that no tensor has this name.
+std::optional<std::string> name_from(nb::handle value);
 /// Returns the name of a tensor or a key. Throws nb::type_error or usage_error, whose text contains
 /// `argument`.
 std::string text_from(nb::handle value, const std::string& argument);

@@ -323,10 +323,11 @@ void bind_network(nb::module_& in) {
       .def(nb::init<>())
       .def(
           "use",
-          [](held_network& self, const path_argument& name, const held_remote& remote) {
-            self.of->use(name.bytes, remote.of);
-          },
-          nb::arg("name"), nb::arg("remote"), "From now on reads `name` with these settings.");
+          [](held_network& self, const path_argument& name, const held_remote& remote,
+             std::size_t names) { self.of->use(name.bytes, remote.of, names); },
+          nb::arg("name"), nb::arg("remote"), nb::arg("names") = 1,
+          "From now on reads `name` with these settings. `names` is the number of names of the "
+          "operation.");
 #if RINGLOAD_PYTHON_REMOTE
   in.def("make_remote", &make_remote, nb::arg("settings"));
 #endif

@@ -22,7 +22,7 @@ namespace {
 
 held_tensor* at(const held_model& self, nb::handle name) {
   tensor found;
-  if (nb::isinstance<nb::str>(name)) found = self.of->find(nb::cast<std::string_view>(name));
+  if (const auto text = name_from(name)) found = self.of->find(*text);
   if (found) return new held_tensor(std::move(found));
   const nb::object make = nb::module_::import_("ringload._errors").attr("no_tensor");
   const nb::object failure = call_python(make, nb::make_tuple(name));
@@ -87,8 +87,8 @@ void bind_model(nb::module_& in) {
       .def("__len__", &size)
       .def("__contains__",
            [](const held_model& self, nb::handle name) {
-             return nb::isinstance<nb::str>(name) &&
-                    static_cast<bool>(self.of->find(nb::cast<std::string_view>(name)));
+             const auto text = name_from(name);
+             return text && static_cast<bool>(self.of->find(*text));
            })
       .def("__iter__", [](const held_model& self) { return nb::iter(names(self)); })
       .def("__reversed__",
@@ -104,8 +104,9 @@ void bind_model(nb::module_& in) {
       .def("items", [](nb::handle self) { return view("ItemsView", self); })
       .def(
           "get",
-          [](const held_model& self, std::string_view name, nb::object otherwise) {
-            tensor found = self.of->find(name);
+          [](const held_model& self, const nb::str& name, nb::object otherwise) {
+            const auto text = name_from(name);
+            tensor found = text ? self.of->find(*text) : tensor();
             return found ? object_of<held_tensor>(std::move(found)) : otherwise;
           },
           nb::arg("name"), nb::arg("default") = nb::none())
@@ -125,6 +126,16 @@ void bind_model(nb::module_& in) {
       .def_prop_ro(
           "metadata", [](const held_model& self) { return dict_of(self.of->catalog().metadata); },
           "The files' own metadata, with their types.")
+      .def_prop_ro(
+          "_metadata_texts",
+          [](const held_model& self) {
+            nb::dict all;
+            for (const auto& [key, value] : self.of->catalog().metadata) {
+              all[str_of(key)] = str_of(value.text());
+            }
+            return all;
+          },
+          "The files' own metadata. Values that are not texts are JSON texts.")
       .def_prop_ro(
           "notes",
           [](const held_model& self) {

@@ -4,9 +4,11 @@
 // Network sources, each with its own settings. Python sets the settings before an operation starts,
 // because no thread of the library calls Python.
 
+#include <algorithm>
 #include <cstddef>
-#include <deque>
 #include <functional>
+#include <iterator>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,16 +24,24 @@ namespace ringload::python {
 /// Delegates each name to the store that the last use() of the name has set.
 class network_store final : public byte_store {
  public:
-  /// The maximum number of names. Older names are dropped, so at most this number of operations can
-  /// start at the same time.
+  /// The maximum number of names, in addition to the names of the largest operation. The names that
+  /// were set least recently are dropped, so at most this number of operations can start at the
+  /// same time.
   static constexpr std::size_t names_max = 4096;
 
-  void use(const std::string& name, std::shared_ptr<byte_store> store) {
+  /// `names` is the number of names of the operation to which `name` belongs.
+  void use(const std::string& name, std::shared_ptr<byte_store> store, std::size_t names) {
     const std::lock_guard lock(mutex_);
-    const auto [at, is_new] = stores_.insert_or_assign(name, std::move(store));
-    if (!is_new) return;
+    largest_ = std::max(largest_, names);
     order_.push_back(name);
-    if (order_.size() <= names_max) return;
+    const auto found = stores_.find(name);
+    if (found != stores_.end()) {
+      order_.erase(found->second.position);
+      found->second = {std::move(store), std::prev(order_.end())};
+      return;
+    }
+    stores_.emplace(name, entry{std::move(store), std::prev(order_.end())});
+    if (order_.size() <= names_max + largest_) return;
     stores_.erase(order_.front());
     order_.pop_front();
   }
@@ -55,15 +65,21 @@ class network_store final : public byte_store {
   }
 
  private:
+  struct entry {
+    std::shared_ptr<byte_store> store;
+    std::list<std::string>::iterator position;  // In `order_`.
+  };
+
   std::shared_ptr<byte_store> store_of(std::string_view source) const noexcept {
     const std::lock_guard lock(mutex_);
     const auto at = stores_.find(source);
-    return at == stores_.end() ? nullptr : at->second;
+    return at == stores_.end() ? nullptr : at->second.store;
   }
 
   mutable std::mutex mutex_;  // Guards the members below.
-  std::map<std::string, std::shared_ptr<byte_store>, std::less<>> stores_;
-  std::deque<std::string> order_;  // The names, oldest first.
+  std::map<std::string, entry, std::less<>> stores_;
+  std::list<std::string> order_;  // The names, least recently set first.
+  std::size_t largest_ = 1;       // The largest number of names of one operation.
 };
 
 struct held_network {

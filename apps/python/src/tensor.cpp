@@ -225,12 +225,12 @@ std::uint64_t length(const held_tensor& self) {
   return self.of->shape()[0];
 }
 
-std::string text_of(const held_tensor& self) {
+nb::str text_of(const held_tensor& self) {
   std::string text =
       "<ringload.Tensor '" + std::string(self.of->name()) + "' " + name_of(self.of->dtype()) + " (";
   for (const std::uint64_t size : self.of->shape()) text += std::to_string(size) + ", ";
   if (text.ends_with(", ")) text.resize(text.size() - (self.of->shape().size() > 1 ? 2 : 1));
-  return text + ") on " + device_name(self.of->device()) + ">";
+  return str_of(text + ") on " + device_name(self.of->device()) + ">");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
 #include <string_view>
+#include <thread>
 #include <tuple>
 
 #include "client.hpp"
@@ -352,6 +353,24 @@ TEST_CASE("server: other processes attach what is ready by its id, and keep what
       client(keeps.server.port()).ask(make_request(http::verb::delete_, "/models/main")).result() ==
       http::status::no_content);
   CHECK_THROWS_AS(ringload::attach(socket, "main"), ringload::error);
+}
+
+TEST_CASE("server: no process can attach a model that was removed while it was published") {
+  const temporary_folder near = temporary_folder::for_sockets();
+  const std::string socket = (near.path() / "s").string();
+  const served keeps({"--model", "one.safetensors", "--keep", socket});
+  keeps.end_of("main");
+  client requests(keeps.server.port());
+  for (int i = 0; i < 100; ++i) {
+    CAPTURE(i);
+    CHECK(requests.ask(post("two.safetensors", "x")).result() == http::status::accepted);
+    std::this_thread::sleep_for(std::chrono::microseconds(20 * i));
+    requests.ask(make_request(http::verb::delete_, "/models/x"));
+    while (requests.get("/models/x").result() != http::status::not_found) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    CHECK_THROWS_AS(ringload::attach(socket, "x"), ringload::error);
+  }
 }
 
 TEST_CASE("server: a delta leads to the next version, and a wrong delta changes nothing") {

@@ -199,7 +199,8 @@ def pairs(files, ours, keep=None, progress=False):
             info.name: info.nbytes for info in checkpoint.infos() if keep is None or keep(info.name)
         }
         with _progress_bar(sum(left.values()), progress) as advance:
-            for found in (_windowed(loader, checkpoint, left, window), _mapped(source, remote, left)):
+            remaining = _mapped(checkpoint, remote, left)
+            for found in (_windowed(loader, checkpoint, left, window), remaining):
                 for name, tensor in found:
                     made = torch_of(tensor)
                     del tensor
@@ -266,9 +267,10 @@ def _next_of(stream):
         time.sleep(_retry_seconds)
 
 
-def _mapped(source, remote, left):
+def _mapped(checkpoint, remote, left):
     """Yields views of the remaining tensors. The engine copies them to its device.
 
+    The files that are open are mapped, because a file of the same name may have been replaced.
     The tensors of a network source cannot be mapped, so they are loaded.
     """
     if not left:
@@ -276,6 +278,7 @@ def _mapped(source, remote, left):
     how = {"memory": "mapped", "access": "copy_on_write", "unmappable": "copy"}
     with Loader("cpu", remote=remote) as loader:
         selection = _core.Selection().names(list(left))
-        model = loader.load(source, select=selection, **(how if remote is False else {})).result()
+        options = how if remote is False else {}
+        model = loader.load(checkpoint, select=selection, **options).result()
         for name in list(left):
             yield name, model[name]

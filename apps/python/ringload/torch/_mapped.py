@@ -12,6 +12,7 @@ import threading
 
 from .._errors import make
 from ._buckets import Rows, shares_of
+from ._files import identity_of
 from ._memory import mapped
 from ._transports import SharedMemory
 
@@ -22,24 +23,48 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
+class _LocalFile:
+    """A file that stays open, so that all buckets map the same version."""
+
+    def __init__(self, path, identity):
+        self.path = path
+        self._identity = identity
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.check_unchanged()
+        except BaseException:
+            self.close()
+            raise
+
+    def check_unchanged(self):
+        """Raises an error if the file is not the version that the ranks have agreed on."""
+        found = identity_of(os.fstat(self.descriptor))
+        if found == self._identity:
+            return
+        if found[:2] != self._identity[:2]:
+            reason = "the file was replaced after it was opened"
+        elif found[2] < self._identity[2]:
+            reason = "the file became shorter"
+        else:
+            reason = "the file was modified after it was opened"
+        raise make("changed_file", 0, f"{self.path}: {reason}", self.path)
+
+    def close(self):
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self.descriptor = -1
+
+
 class _MappedFile:
     """A private view of a range of a file."""
 
-    def __init__(self, path, items):
+    def __init__(self, file, items):
         first = min(item.info.offset for item in items)
         end = max(item.info.offset + item.nbytes for item in items)
-        self._path = path
+        self.file = file
         self._base = first // _page * _page
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if os.fstat(file).st_size < end:
-                raise self._shorter()
-            self._memory = mapped(file, end - self._base, mmap.MAP_PRIVATE, self._base)
-        finally:
-            os.close(file)
-
-    def _shorter(self):
-        return make("changed_file", 0, f"{self._path}: the file became shorter", self._path)
+        file.check_unchanged()
+        self._memory = mapped(file.descriptor, end - self._base, mmap.MAP_PRIVATE, self._base)
 
     def bytes_of(self, rows):
         """Returns the bytes of these rows."""
@@ -56,9 +81,10 @@ class _MappedFile:
             offset = first - self._memory.data_ptr()
             self._memory[offset : offset + end - first : _page].sum()
         elif number == errno.EFAULT:
-            raise self._shorter()
+            path = self.file.path
+            raise make("changed_file", 0, f"{path}: the file became shorter", path)
         else:
-            raise OSError(number, os.strerror(number), self._path)
+            raise OSError(number, os.strerror(number), self.file.path)
 
 
 class _Populating:
@@ -105,9 +131,15 @@ class MappedFiles(SharedMemory):
 
     name = "mapped"
 
-    def __init__(self, group, checkpoint):
+    def __init__(self, group, checkpoint, identities):
         super().__init__(group, "cpu", shares_page_cache=True)
-        self._paths = [path for path, _, _ in checkpoint.files]
+        self._files = []
+        try:
+            for (path, _, _), identity in zip(checkpoint.files, identities, strict=True):
+                self._files.append(_LocalFile(path, identity))
+        except BaseException:
+            self.close()
+            raise
 
     def shares(self, item):
         return not item.is_mappable and super().shares(item)
@@ -119,7 +151,7 @@ class MappedFiles(SharedMemory):
             if item.is_mappable:
                 by_file.setdefault(item.info.file, []).append(item)
         prepared.mapped = {
-            number: _MappedFile(self._paths[number], items) for number, items in by_file.items()
+            number: _MappedFile(self._files[number], items) for number, items in by_file.items()
         }
         return prepared
 
@@ -143,4 +175,11 @@ class MappedFiles(SharedMemory):
             if item.is_mappable:
                 content = prepared.mapped[item.info.file].bytes_of(Rows(item, 0, item.rows))
                 found[item.name] = content.view(item.dtype).view(item.shape)
+        for view in prepared.mapped.values():
+            view.file.check_unchanged()
         return found
+
+    def close(self):
+        super().close()
+        for file in self._files:
+            file.close()

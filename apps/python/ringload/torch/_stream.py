@@ -16,6 +16,7 @@ from .._names import size
 from .._options import load_options
 from .._process_bound import ProcessBound
 from ._buckets import Item, conversion_of, make_buckets
+from ._files import open_local, scope_of
 from ._group import RankGroup
 from ._mapped import MappedFiles
 from ._plan import resolve
@@ -104,11 +105,6 @@ def _remote(given):
     A rank reads a part of a file, so the local cache is only read.
     """
     return {"cache": "read"} if given is None and _core.has_remote else given
-
-
-def _are_local(checkpoint):
-    """Returns True if all its files are on this machine."""
-    return all(os.path.isfile(path) for path, _, _ in checkpoint.files)
 
 
 def _shortened(text, bytes_max):
@@ -203,11 +199,14 @@ class Stream(ProcessBound):
         self.nbytes = sum(item.nbytes for bucket in self._buckets for item in bucket.items)
 
     def _items(self, source, plan, select):
-        checkpoint = self._loader.open(
+        checkpoint, self._identities = open_local(
             source,
-            strictness=self._options.get("strictness"),
-            nameless=self._options.get("nameless"),
-        ).result()
+            lambda: self._loader.open(
+                source,
+                strictness=self._options.get("strictness"),
+                nameless=self._options.get("nameless"),
+            ).result(),
+        )
         self._checkpoint = checkpoint
         is_wanted = _predicate(select)
         infos = [info for info in checkpoint.infos() if is_wanted(info)]
@@ -230,6 +229,9 @@ class Stream(ProcessBound):
             ),
             "plan": _digest([item.cut for item in items]),
             "options": _digest([self._dtype, window, wanted]),
+            # These must be the same on ranks with the same scope.
+            "scope": _digest(scope_of(source)),
+            "files": _digest(self._identities),
         }  # fmt: skip
 
     def _choose_transport(self, wanted, device, ranks):
@@ -245,7 +247,7 @@ class Stream(ProcessBound):
                 can_map = False
         properties = {
             b"m": can_map,
-            b"f": _are_local(self._checkpoint),
+            b"f": None not in self._identities,  # All files are on this machine.
             b"c": self._options.get("route") != "direct",  # Reads may use the page cache.
         }
         note = b"".join(letter for letter, holds in properties.items() if holds)
@@ -253,7 +255,7 @@ class Stream(ProcessBound):
         common = {letter for letter in properties if all(letter in note for note in notes)}
         if b"m" in common and transport != "group":
             if memory == "mapped" and b"f" in common:
-                return MappedFiles(self._group, self._checkpoint)
+                return MappedFiles(self._group, self._checkpoint, self._identities)
             return SharedMemory(self._group, device, {b"f", b"c"} <= common)
         if transport == "shared_memory":
             raise usage(
@@ -395,3 +397,18 @@ def _check_same(ranks, failure):
                     f"'{description['source']}', rank 0 loads '{first['source']}'",
                     "",
                 )  # fmt: skip
+    _check_same_files(ranks)
+
+
+def _check_same_files(ranks):
+    """Raises an error if ranks have opened different versions of the same files."""
+    firsts = {}
+    for rank, description in enumerate(ranks):
+        first = firsts.setdefault(description["scope"], rank)
+        if description["files"] != ranks[first]["files"]:
+            raise make(
+                "mismatched_call", 0,
+                f"rank {rank} and rank {first} differ in their files: a file of "
+                f"'{description['source']}' was replaced or modified between their opens",
+                "",
+            )  # fmt: skip

@@ -105,7 +105,8 @@ class ParallelLoader:
         left = collections.deque(self._files)
         while (left or self._running) and not self._closed:
             while left and len(self._running) < self._depth:
-                self._running.append(self._loader.stream(left.popleft(), select=select))
+                stream = self._loader.stream(left.popleft(), select=select, strictness="reference")
+                self._running.append(stream)
             yield from self._running[0]
             self._running.popleft()
 

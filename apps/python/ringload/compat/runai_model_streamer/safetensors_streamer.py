@@ -310,6 +310,7 @@ class SafetensorsStreamer:
             device=target,
             window=window,
             timeout=float(timeout_seconds()),
+            strictness="reference",
             remote=_settings.remote_options(credentials) if remote else False,
         )
 

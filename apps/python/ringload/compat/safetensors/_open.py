@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """safe_open: one file, whose tensors are read on request."""
 
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -246,7 +247,11 @@ class PySafeSlice:
         return self._info.dtype.upper()
 
     def __getitem__(self, index: Any) -> Any:
-        parts = [index] if isinstance(index, (slice, int, list)) or index is Ellipsis else [*index]
+        index = _plain(index)
+        if isinstance(index, (slice, int, list)) or index is Ellipsis:
+            parts = [index]
+        else:
+            parts = [_plain(part) for part in index]
         shape = self._info.shape
         if Ellipsis in parts:
             at = parts.index(Ellipsis)
@@ -296,6 +301,14 @@ class PySafeSlice:
             f"Error during slicing [{words}] with shape {self.get_shape()}: "
             f"index {at} out of bounds for tensor dimension #{dim} of size {size}"
         )
+
+
+def _plain(part):
+    """Returns an integer of any library as an int, and any other value as it is."""
+    try:
+        return operator.index(part)
+    except (TypeError, ValueError):
+        return part
 
 
 def _text(part):
