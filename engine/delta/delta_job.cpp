@@ -118,8 +118,8 @@ void delta_services::make_host_engine() {
   host_engine_ = engine_;
   if (memory().is_host()) return;
   loader_options options = engine_->options;
-  // The loader has chosen these values for its own device. With 0, the host engine chooses its own
-  // values.
+  // The loader has chosen these values for its own device. With 0 slots and 0 copy threads, the
+  // host engine chooses its own numbers.
   options.slots = 0;
   options.copy_threads = 0;
   options.cached_bytes = 0;

@@ -43,7 +43,7 @@ class in_place_update {
   void save_whole_tensors();
   result<void> change(std::size_t i);
   void apply_all();
-  // Restores the old bytes. Returns the first failure of the device.
+  // Restores the old bytes. Returns the first failure.
   result<void> restore() noexcept;
 
   const delta_services& services_;

@@ -30,7 +30,7 @@ using clock = std::chrono::steady_clock;
 using seconds = std::chrono::duration<double>;
 
 constexpr std::uint32_t threads_max = 8;
-// Used until a read of the mount has been measured.
+// The time after which a read is late, until a read of the mount has been measured.
 constexpr std::chrono::milliseconds late_after_unmeasured{250};
 
 struct free_aligned {
@@ -62,7 +62,8 @@ result<std::size_t> read_blocks(int fd, std::uint64_t offset, std::span<std::byt
 
 }  // namespace
 
-// A read, and maybe its second read. The threads and the caller own the race together.
+// A read and, if the read is late, a second read of the same bytes. The threads and the caller own
+// the race together.
 struct header_reader::race {
   struct attempt {
     aligned_bytes memory;
@@ -134,8 +135,9 @@ unique_fd header_reader::open_direct(int fd) {
   return unique_fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT | O_NOCTTY));
 }
 
-// Reserves a thread for the first read, unless no other thread would be left for the second read.
-// Starts the threads at the first call.
+// Reserves a thread for the first read. Returns false if the reader is closed, if the threads
+// cannot be started, or if no further thread is free now for a second read. Starts the threads at
+// the first call.
 bool header_reader::take_threads() {
   const std::lock_guard lock(mutex_);
   if (is_closed_ || busy_ + 2 > threads_max) return false;

@@ -4,11 +4,13 @@
 // Reads and writes in a pool of threads that call pread and pwrite. Without io_uring, the pool
 // transfers all bytes. With io_uring, the pool carries out only two kinds of transfers: buffered
 // writes, and reads of bytes that are in the page cache. Both kinds copy memory, which would block
-// the engine thread. The pool also calls the byte_supply of a read.
+// the engine thread. If a read has a byte_supply,
+// which is a function that produces the bytes, a thread of the pool calls this function.
 //
 // A copy of 4 MiB from the page cache takes 0.3 ms, and a wake-up of the engine thread takes a
-// twentieth of this time. Therefore a few completions are posted together while operations wait for
-// a thread. Completions of direct reads, and of reads for which a caller waits, are not delayed.
+// twentieth of this time. Therefore one wake-up posts up to `batch_max` completions while
+// operations wait for a thread. Completions of direct reads, and of reads for which a caller waits,
+// are not delayed.
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
@@ -39,7 +41,7 @@ class pool_io final : public io_queue {
   std::atomic<std::uint32_t> waiting_ = 0;  // Number of operations that wait for a thread.
 
   std::mutex mutex_;
-  // FIFO list of operations that have ended but are not completed. Guarded by the mutex.
+  // FIFO list of ended operations whose completions are not posted yet. Guarded by the mutex.
   io_completion* first_ended_ = nullptr;
   io_completion* last_ended_ = nullptr;
   std::uint32_t ended_count_ = 0;

@@ -42,8 +42,9 @@ result<slots> slots::make(std::uint32_t count, std::uint64_t slot_bytes, huge_pa
 result<std::string> slots::populate(std::uint32_t slot) const {
   const std::span<std::byte> memory = at(slot);
   auto failed = ringload::populate(memory);
-  // Before Linux 5.14, ringload::populate() does nothing and cannot fail. Without the check of
-  // absent_bytes(), the first access to a refused page would raise SIGBUS.
+  // Before Linux 5.14, ringload::populate() does nothing and returns no failure, so reserved pages
+  // stay absent. The first access to a reserved page that the kernel cannot supply would raise
+  // SIGBUS. Therefore absent pages count as refused.
   const bool refused = reserved_ && (failed || absent_bytes(memory) > 0);
   std::string refusal;
   if (refused) {

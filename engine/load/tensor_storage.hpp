@@ -4,7 +4,7 @@
 // The state that the tensors and the model of one load share:
 //
 //   loaded_tensors   the catalog and the placement of each tensor; constant
-//   tensor_storage   one arena (allocation) with its tensors; a tensor keeps only its arena alive
+//   tensor_storage   one arena (allocation) with its tensors; a tensor keeps no other arena alive
 //   model_storage    all arenas of a load
 
 #include <cstdint>
@@ -78,7 +78,8 @@ class tensor_storage {
     return memory_->data() + tensors_->where(t).destination_offset;
   }
   arena& memory() const noexcept { return *memory_; }
-  // Keeps the arena and its account alive, but not this storage and its catalog.
+  // The returned pointer keeps the arena and its account alive, but not this storage and its
+  // catalog.
   const std::shared_ptr<arena>& shared_memory() const noexcept { return memory_; }
   std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
   bool mapped() const noexcept { return mapped_; }
@@ -112,7 +113,7 @@ class model_storage {
   arena& memory(std::uint32_t destination) const noexcept { return arenas_[destination]->memory(); }
   bool mapped(std::uint32_t destination) const noexcept { return arenas_[destination]->mapped(); }
 
-  // Written once, before the first model is delivered.
+  // These members are written once, before the caller receives a model.
   kept_version version;  // Set only for models that a keeper holds in its memory.
   load_stats stats;
   std::vector<file_stats> stats_of_files;

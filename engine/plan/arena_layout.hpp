@@ -3,8 +3,8 @@
 
 // Computes the sizes and offsets of the arenas while make_plan() builds a plan. An arena is an
 // allocation for tensors. A new tensor is placed at the end of its arena. Mapped tensors are placed
-// in mappings of their files. Each pair of a file and an arena has one mapping. The list of arenas
-// begins with the requested arenas and ends with the mappings.
+// in mappings of their files. Each pair of a file and a requested arena has one mapping. `arenas_`
+// lists the requested arenas, then the mappings.
 
 #include <cstdint>
 #include <vector>

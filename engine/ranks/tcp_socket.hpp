@@ -60,9 +60,9 @@ result<void> finish_connect(const unique_fd& socket);
 // Sets TCP_NODELAY, so that the kernel sends small messages without delay.
 result<void> send_without_delay(const unique_fd& socket);
 // Makes the kernel probe an idle connection, so that a machine that does not answer is noticed
-// within about 30 seconds. Must not be used for sockets that transport messages. The kernel would
-// end their connection if the receive buffer of the peer is full for 25 seconds, for example while
-// the peer reads from its drive.
+// within about 30 seconds. Also sets TCP_USER_TIMEOUT, which ends the connection if the receive
+// buffer of the peer is full for 25 seconds, for example while the peer reads from its drive.
+// Therefore this function must not be used for sockets that transport messages.
 result<void> notice_dead_peer(const unique_fd& socket);
 
 }  // namespace ringload::inline v0::detail

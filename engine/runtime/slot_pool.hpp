@@ -24,9 +24,10 @@ namespace ringload::inline v0::detail {
 
 class slot_pool {
  public:
-  // Reserves address space for the first loader_options::slots slots, and for `spare_slots` slots
-  // from number `slots_max`. The spare slots are for second reads (see second_reads.hpp). The slots
-  // between exist only after grow(). Must be called once, before all other functions.
+  // Reserves address space for the slots 0 to loader_options::slots - 1, and for `spare_slots`
+  // spare slots. The first spare slot has the number `slots_max`. The spare slots are for second
+  // reads (see second_reads.hpp). The slots between exist only after grow(). Must be called once,
+  // before all other functions.
   result<void> open(const loader_options& options, std::uint32_t slots_max,
                     std::uint32_t spare_slots, const allocation_log& log);
 
@@ -47,7 +48,7 @@ class slot_pool {
 
   void fill_stats(load_stats& stats) const;
 
-  // ---- Only in the thread of the io_uring instance ----
+  // ---- Only in the engine thread ----
 
   // Reserves address space for the slots from number loader_options::slots to number `slots_max` -
   // 1. These slots are not attached to a device, so only a loader for the host may use these slots.
@@ -74,7 +75,7 @@ class slot_pool {
     std::atomic<bool> ready = false;
     // Set once, before `ready` becomes true.
     logged_allocation logged;
-    // Used by the thread of the ring only.
+    // Used by the engine thread only.
     registration registered = registration::untried;
   };
 
@@ -102,7 +103,7 @@ class slot_pool {
   std::unique_ptr<entry[]> entries_;
   allocation_log log_;
 
-  // Null if slots are not registered. Used by the thread of the ring only.
+  // Null if slots are not registered. Used by the engine thread only.
   ring* ring_ = nullptr;
 
   mutable std::mutex mutex_;

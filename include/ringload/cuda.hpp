@@ -48,7 +48,7 @@ RINGLOAD_EXPORT device cuda_device(int index = 0) noexcept;
 /// device are in memory that a `keeper` can share with other processes (`ringload/keeper.hpp`). The
 /// size of each allocation is a multiple of the device's granularity, which is usually 2 MiB. Freed
 /// memory is not kept for later loads. If the driver cannot share memory, loads fail with the
-/// driver's error. The returned device is equal to `cuda_device(index)`.
+/// driver's error. operator== treats the returned device and `cuda_device(index)` as equal.
 RINGLOAD_EXPORT device shared_cuda_device(int index = 0) noexcept;
 
 /// Returns the number of CUDA devices. If the number is 0, `why_none` receives the reason, such as
@@ -83,9 +83,9 @@ RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t offset,
 /// unregistered memory can still be copied.
 ///
 /// The memory stays registered until the memory is unmapped. With `loader_options::cached_bytes`,
-/// the memory also stays registered in the free list. A keeper cannot publish registered memory,
-/// because registered memory cannot be sealed against writes. Therefore publish a model in memory
-/// of `shared_host()` before this call. Thread-safe. Throws `ringload::error`.
+/// the memory also stays registered in the free list. A keeper cannot seal registered memory
+/// against writes. Therefore publish a model in memory of `shared_host()` before this call. The
+/// memory of an attached model is already sealed. Thread-safe. Throws `ringload::error`.
 RINGLOAD_EXPORT std::uint64_t pin(const model& host_model, int device = 0);
 
 /// Declares that no present or later work on the device uses the allocation of the tensor `used`.

@@ -41,7 +41,7 @@ enum class group_reading : std::uint8_t {
   /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
   /// bytes. Use this value if each rank needs mainly its own shards, or if each rank has its own
   /// drive. If a rank knows all its shards before the load, selection::shard() is faster: one load
-  /// without a group then reads all shards.
+  /// without a group then reads all shards of the rank.
   own,
 };
 
@@ -166,7 +166,7 @@ class RINGLOAD_EXPORT group_load {
 
   /// Completes with a model that has all tensors of the checkpoint, whole, on every rank. One call
   /// for many tensors is faster than a call for each tensor, because the ranks compare only one
-  /// call. Each rank then broadcasts its bytes as one message.
+  /// call. With `group_reading::divided`, each rank then broadcasts its bytes as one message.
   template <token_for<model> CompletionToken = default_token>
   auto model_async(CompletionToken&& token = {}) {
     return call_model(all_names(), std::forward<CompletionToken>(token));

@@ -151,10 +151,10 @@ RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name,
 ///
 /// If the model is in host memory and `on` is a GPU, the model is copied to the GPU. A `loader`
 /// with default options makes the copy, and each tensor gets an allocation of its own. Afterwards
-/// the keeper's memory is unmapped. If this process has pinned the same model with `pin()` of
-/// `ringload/cuda.hpp`, the GPU copies from the pinned memory without the CPU. An integrated GPU
-/// shares the memory of the host, and uses a tensor without a copy if the tensor begins at a
-/// multiple of 256 bytes.
+/// the keeper's memory is unmapped, unless the GPU uses it. If this process has pinned the same
+/// model with `pin()` of `ringload/cuda.hpp`, the GPU copies from the pinned memory without the
+/// CPU. An integrated GPU shares the memory of the host, and uses a tensor without a copy if the
+/// tensor begins at a multiple of 256 bytes.
 ///
 /// A GPU model is opened without a copy. Throws `errc::device_unavailable` if `on` is not the GPU
 /// (or the MIG instance) of the model. If the driver refuses to open the memory, throws the

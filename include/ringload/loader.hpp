@@ -188,7 +188,7 @@ class basic_loader : public detail::loader_base {
   /// Several handlers may run at the same time.
   ///
   /// Asio starts all threads of its system executor at the first use. In Boost 1.81, this use waits
-  /// forever if the system refuses one of the threads after the first. The token `use_future` uses
+  /// forever if the system starts only some of the threads. The token `use_future` uses
   /// the system executor too. A program with a tight limit of threads should therefore use the
   /// system executor once before the limit is reached, or use an execution context and no futures.
   explicit basic_loader(ringload::device target = host(), const loader_options& limits = {},
@@ -217,9 +217,9 @@ class basic_loader : public detail::loader_base {
   ///
   /// The destructor waits for at most 30 s, because a broken drive may never complete a read. If a
   /// read has not ended within 30 s, a thread of the library continues to wait. Until the read
-  /// ends, the memory of the loader is not freed. A copy, and a fill whose read writes to a
-  /// destination, do not complete before the read ends. Other operations complete after
-  /// `loader_options::stop_time_max`.
+  /// ends, the memory of the loader is not freed. A copy, whose reads use the caller's
+  /// tensor, and a fill whose read writes to a destination do not complete before the read ends.
+  /// Other operations complete within `loader_options::stop_time_max`.
   ///
   /// With `loader_options::cached_bytes`, the loader of a GPU also frees the memory in its free
   /// list. The memory is freed only when all GPU work that was declared with release_after() (see
@@ -363,8 +363,8 @@ class basic_loader : public detail::loader_base {
   /// cancellation, the target is unchanged. If only the last flush of the folder fails
   /// (`save_options::sync`), the output has already replaced the target.
   ///
-  /// A process that is killed during a save may leave a folder named `.ringload-*` next to the
-  /// target, and also such a file if the file system does not support unnamed files.
+  /// A process that is killed during a save may leave a folder `.ringload-*` next to the target. If
+  /// the file system does not support unnamed files, it may also leave a file `.ringload-*`.
   ///
   /// Each tensor must be on the host or on a device of the loader. A dense tensor in host memory is
   /// written without a copy under two conditions: the tensor is not converted, and its address and

@@ -35,9 +35,10 @@ struct memory_region {
   int descriptor = -1;
 };
 
-/// Identifies a model that a keeper has published (`ringload/keeper.hpp`), together with the name
-/// of the model. Two models with equal names have different versions, even if different keepers
-/// have published the models. Two models with different names may have equal versions.
+/// The version of a model that a keeper has published (`ringload/keeper.hpp`). The name and the
+/// version together identify the model. Two models with equal names have different versions, even
+/// if different keepers have published the models. Two models with different names may have equal
+/// versions.
 struct kept_version {
   std::uint64_t keeper = 0;  // A random number of the keeper. 0 means no version.
   std::uint64_t number = 0;  // 1 for the first model of its name, plus 1 for each later model.
@@ -71,13 +72,12 @@ class RINGLOAD_EXPORT model {
   /// device.
   tensor find(std::string_view name, std::uint32_t device_position) const noexcept;
 
-  /// Returns the number of positions. The tensors are sorted by file and offset, as in
-  /// `catalog().tensors`. If a tensor is on several devices, the tensor has one position for each
-  /// device.
+  /// Returns the number of tensors. The tensors are sorted by file and offset, as in
+  /// `catalog().tensors`. A tensor on several devices counts once for each device.
   std::size_t size() const noexcept;
   /// Returns true if the model has no tensors.
   bool empty() const noexcept { return size() == 0; }
-  /// Returns the tensor at a position, which must be less than size().
+  /// Returns a tensor by its position in this order. The position must be less than size().
   tensor operator[](std::size_t position) const noexcept;
   /// Returns an iterator to the tensor at position 0.
   iterator begin() const noexcept;

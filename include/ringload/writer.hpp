@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes one file, tensor by tensor, in bounded memory. The file is a .zt 1.2 file with all
-// features of the format, or a safetensors file. To save all tensors in one call, use
-// `loader::save_async`.
+// Writes one file, tensor by tensor, in bounded memory. The file is a .zt 1.2 file or a
+// safetensors file. The writer supports all features of .zt 1.2. To save all tensors in one call,
+// use `loader::save_async`.
 //
 //   ringload::writer out("model.zt");
 //   co_await out.add_async(tensor, options);

@@ -35,7 +35,8 @@ class pinned {
   boost::system::error_code pin(std::span<std::byte> slot) {
     std::byte* const memory = slot.data();
     // Child processes do not inherit slots, because fork() would copy pinned pages immediately.
-    // Before Linux 5.9, the device could use the pages of the child after fork().
+    // Before Linux 5.9, a fork() could also leave the original pages, which the device uses, to the
+    // child process.
     (void)::madvise(memory, slot.size(), MADV_DONTFORK);
     const unsigned flags = cudaHostRegisterMapped | (slots_.shared ? cudaHostRegisterPortable : 0U);
     const cudaError_t outcome = cudaHostRegister(memory, slot.size(), flags);

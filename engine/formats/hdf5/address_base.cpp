@@ -41,7 +41,8 @@ handle write_probe(hid_t file, const probe_bytes& pattern) {
 }
 
 // Returns 1 if libhdf5 counts chunk addresses from the end of the user block. Returns 0 if libhdf5
-// counts from the beginning of the file. Returns a negative number if a call of libhdf5 failed.
+// counts from the beginning of the file. Returns a negative number if a call of libhdf5 failed, or
+// if the chunk is at neither address.
 int addresses_count_from_block_end() {
   constexpr hsize_t block_bytes = 512;
   constexpr std::size_t memory_step = std::size_t{64} << 10;

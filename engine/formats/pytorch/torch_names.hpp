@@ -30,7 +30,8 @@ enum class torch_role : std::uint8_t {
   sparse,  // The arguments are (layout, (indices..., values, size)).
   layout,  // The arguments are ("torch.sparse_coo").
   size,    // The arguments are ((2, 3)).
-  // A tensor of an unsupported kind. The name itself is a value without tensors.
+  // A call creates a tensor of an unsupported kind. Without a call, the name is a value that
+  // contains no tensor.
   unsupported,
 };
 

@@ -110,7 +110,7 @@ struct started_fetch {
     start(*thread, transfer, std::forward<Done>(done));
   }
 
-  // Returns the response after the request has ended with `outcome`.
+  // Returns the response. The request must have ended with `outcome`.
   result<small_response> take(const result<void>& outcome) {
     if (!outcome) return named(outcome.error(), request.object);
     response.from = address->current();
