@@ -70,11 +70,11 @@ bool followed_folder::load_any(const std::vector<std::uint64_t>& versions) {
 bool followed_folder::load_newest() {
   try {
     std::vector<std::uint64_t> newer = newer_versions();
-    if (newer.empty()) {
-      // Throws an error that states why the folder has no version.
-      if (!loaded_) (void)load(std::nullopt);
-      return false;
+    if (newer.empty() && !loaded_) {
+      (void)load(std::nullopt);  // Throws an error that states why the folder has no version.
+      newer = newer_versions();  // There was no error, so a version has appeared meanwhile.
     }
+    if (newer.empty()) return false;
     const bool has_newer_failure = failed_version_ < newer.back();
     if (failure_ && !has_newer_failure && std::chrono::steady_clock::now() < retry_time_) {
       return false;

@@ -123,7 +123,10 @@ class keep_service {
       if (source.is_followed) {
         followed_folder folder(loader_, extensions_, source.source,
                                std::chrono::milliseconds(request_.interval_ms));
-        if (!folder.load_newest()) std::rethrow_exception(folder.failure());
+        if (!folder.load_newest()) {
+          if (folder.failure()) std::rethrow_exception(folder.failure());
+          throw error(errc::source_not_found, source.source, "the folder has no version");
+        }
         publish_version(source.name, folder);
         report_follow_failure(folder.take_message());
         followed_.insert_or_assign(source.name, std::move(folder));

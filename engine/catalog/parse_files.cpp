@@ -118,7 +118,9 @@ result<parsed_source> from_files(const source_folder& folder, const std::vector<
     auto added = add_part(opened, folder, std::move(*file), name, options);
     if (!added) return added.error();
   }
-  if (auto problem = check_gguf_split(opened.contents)) return *problem;
+  if (!options.independent_files) {
+    if (auto problem = check_gguf_split(opened.contents)) return *problem;
+  }
   auto assembled_source = assemble_all(std::move(opened.contents));
   return assemble_source(std::move(opened), std::move(assembled_source));
 }

@@ -14,6 +14,7 @@
 
 #include "base/printable.hpp"
 #include "catalog/folder_choice.hpp"
+#include "catalog/gguf_split.hpp"
 #include "catalog/model_folder.hpp"
 #include "catalog/source_file.hpp"
 #include "catalog/store_folder.hpp"
@@ -254,6 +255,7 @@ result<parsed_source> open_files(std::span<const std::string> paths,
   for (const std::string& path : paths) {
     auto added = add_listed(opened, path, options);
     if (!added) return added.error();
+    if (auto problem = check_gguf_split({&opened.contents.back(), 1})) return *problem;
   }
   auto assembled_source = assemble_all(std::move(opened.contents));
   return assemble_source(std::move(opened), std::move(assembled_source));

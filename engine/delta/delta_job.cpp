@@ -56,12 +56,16 @@ result<void> for_each_index(std::size_t count,
 void refuse_replacing(const checkpoint& version, const std::string& path) {
   for (const file_info& file : version.catalog().files) {
     std::error_code failed;
-    if (!std::filesystem::exists(file.path, failed)) continue;  // An object of a store.
-    auto place = std::filesystem::absolute(file.path);
-    for (; place.has_relative_path(); place = place.parent_path()) {
-      if (!std::filesystem::equivalent(place, path, failed) || failed) continue;
-      throw error(errc::invalid_saving, printable_path(path),
-                  "the delta would replace a file of a version that it is made of");
+    const auto target = std::filesystem::canonical(file.path, failed);
+    if (failed) continue;  // An object of a store.
+    // The file may be a symlink, which is in another folder than its target.
+    const auto link = std::filesystem::absolute(file.path).parent_path();
+    for (auto place : {target, std::filesystem::canonical(link, failed)}) {
+      for (; place.has_relative_path(); place = place.parent_path()) {
+        if (!std::filesystem::equivalent(place, path, failed) || failed) continue;
+        throw error(errc::invalid_saving, printable_path(path),
+                    "the delta would replace a file of a version that it is made of");
+      }
     }
   }
 }

@@ -109,6 +109,10 @@ result<std::shared_ptr<shared_arena>> seal_copy(std::span<const std::byte> bytes
 }
 
 result<void> add_description(offered_model& out, const kept_description& content) {
+  if (const auto name = duplicate_name(content.contents)) {
+    return fault{errc::duplicate_tensor, tensor_place(*name),
+                 "the model has several tensors of this name, expected one"};
+  }
   const auto description = seal_copy(pack(content));
   if (!description) return description.error();
   out.description = *description;
@@ -134,10 +138,6 @@ result<offered_model> offer_on_device(const model& source) {
 
 result<offered_model> make_offer(const model& source) {
   if (!source.storage()) return fault{errc::no_such_tensor, "", "the model handle is empty"};
-  if (const auto name = duplicate_name(source.catalog())) {
-    return fault{errc::duplicate_tensor, tensor_place(*name),
-                 "the model has several tensors of this name, expected one"};
-  }
   const auto on = device_of(*source.storage());
   if (!on)
     return fault{errc::device_unavailable, "",

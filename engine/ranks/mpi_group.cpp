@@ -84,7 +84,7 @@ class mpi_ranks final : public group {
     int over = 0;
     MPI_Finalized(&over);
     if (over == 0 && !ended_ && buffer_) MPI_Comm_free(&comm_);
-    if (ended_) {  // After a failure, MPI may still use this memory.
+    if (ended_ || !buffer_) {  // After a failure or an interruption, MPI may still use this memory.
       (void)buffer_.release();
       (void)scatter_sizes_.release();
     }

@@ -19,6 +19,7 @@ namespace {
 // Time limit for the removal of an unfinished upload. The limit is short, because a caller may wait
 // for the removal.
 constexpr std::chrono::milliseconds abort_time_max{10'000};
+constexpr std::chrono::milliseconds head_time_max{60'000};
 
 constexpr std::string_view absent_only = "If-None-Match";
 
@@ -121,7 +122,9 @@ bool s3_target::may_have_refused_own_object(const small_response& response) cons
 
 bool s3_target::is_published(const std::optional<std::string>& expected_etag) const {
   if (!expected_etag) return false;
-  const auto response = client_->fetch(request_for(http_method::head, url_), {});
+  small_request request = request_for(http_method::head, url_);
+  request.time_max = head_time_max;
+  const auto response = client_->fetch(request, {});
   if (!response || response->status != 200) return false;
   const std::string* const etag = response->field("etag");
   return etag != nullptr && *etag == *expected_etag;

@@ -7,7 +7,7 @@
 //
 // The hub resolves the revision to a commit. If the local cache has all needed files of this
 // commit, the files are loaded from the cache. If the hub cannot be reached, the revision in the
-// cache is loaded.
+// cache is loaded, provided that the cache has all needed files.
 //
 // Downloaded bytes are hashed. If a load downloads a whole file, the digest of the file is compared
 // with the digest of the hub. If the digests differ, the load fails with errc::wrong_digest. A load

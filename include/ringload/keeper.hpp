@@ -113,8 +113,9 @@ class RINGLOAD_EXPORT keeper {
   ///
   /// The model must have been loaded for `shared_host()` or `shared_cuda_device()`, or must be an
   /// attached host model. Otherwise throws `errc::device_unavailable`. Throws
-  /// `errc::invalid_options` if the model has more than 252 allocations. After an exception, the
-  /// previous model of this name is still served.
+  /// `errc::invalid_options` if the model has more than 252 allocations, and
+  /// `errc::duplicate_tensor` if a tensor is on several devices. After an exception, the previous
+  /// model of this name is still served.
   ///
   /// Blocks for tens of milliseconds for each GiB of host memory.
   void publish(std::string_view name, const model& source);

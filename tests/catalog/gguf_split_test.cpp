@@ -87,14 +87,20 @@ TEST_CASE("gguf_split: a series opens by its folder and by its first file") {
   ringload::testing::temporary_folder renamed;
   const auto model = renamed.path() / "model.gguf";
   std::filesystem::copy(data / "split-00001-of-00003.gguf", model);
-  for (const auto& source : {renamed.path(), model}) {
+  const auto plain = renamed.path() / "plain.gguf";
+  for (const source& from :
+       {source(renamed.path()), source(model), source(std::vector{model, plain})}) {
     try {
-      read_catalog(source.native());
+      read_catalog(from);
       FAIL("a part of a model was taken for the model");
     } catch (const error& bad) {
       CHECK(bad.code() == errc::incomplete_series);
     }
+    std::filesystem::copy(data / "plain.gguf", plain, std::filesystem::copy_options::skip_existing);
   }
+  open_options independent;
+  independent.independent_files = true;
+  CHECK(read_catalog(renamed.path(), independent).files.size() == 2);
   std::filesystem::copy_file(data / "split-00002-of-00003.gguf",
                              folder.path() / "split-00003-of-00003.gguf",
                              std::filesystem::copy_options::overwrite_existing);

@@ -295,6 +295,19 @@ TEST_CASE("indexed delta: a delta does not replace the folder of a version") {
     CHECK(code_of([&] { at.make(name, version, other, options); }) == errc::invalid_saving);
   }
   CHECK(tensors_of(at.load(name)) == at.versions[1]);
+  fs::create_symlink(at.path(name) + "/model.safetensors", at.path("latest.safetensors"));
+  CHECK(code_of([&] { at.make(name, at.path("latest.safetensors"), other, options); }) ==
+        errc::invalid_saving);
+  CHECK(tensors_of(at.load(name)) == at.versions[1]);
+
+  // The working folder is in the path of the base, but the base is elsewhere.
+  const fs::path before = fs::current_path();
+  fs::current_path(at.path("run"));
+  fs::create_directory("weight_v000003");
+  at.save("run/weight_v000003/model.safetensors", at.versions[1]);
+  fs::current_path(at.path("run/weight_v000003"));
+  CHECK_NOTHROW(at.make("run/weight_v000003", "../weight_v000002", other, options));
+  fs::current_path(before);
 }
 
 TEST_CASE("indexed delta: a change that the layout cannot describe leaves no folder") {

@@ -599,3 +599,12 @@ def test_a_model_has_a_note_of_tensors_that_a_dtype_does_not_convert(sample):
     unconverted = [note for note in model.notes if "unconverted" in note]
     assert len(unconverted) == 1
     assert unconverted[0].startswith("2 tensors ")
+
+
+def test_a_range_of_quantised_blocks_is_refused():
+    path = pathlib.Path(__file__).parent.parent / "data" / "gguf" / "blocks.gguf"
+    with ringload.open(path) as checkpoint:
+        stored = next(each for each in checkpoint.values() if each.info.original_shape)
+        assert stored[:].nbytes == stored.nbytes
+        with pytest.raises(ringload.UsageError, match="blocks cannot be read"):
+            stored[0:1]

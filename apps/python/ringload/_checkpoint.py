@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """An open checkpoint, whose tensors are read on request."""
 
+import re
 from collections.abc import ItemsView, KeysView, ValuesView
 
 from . import _core
 from ._closed_catalog import ClosedCatalog
-from ._errors import no_tensor
+from ._errors import no_tensor, usage
 from ._operation import Operation, one_step
 from ._options import load_options, selection_of
 from ._tensor_info import TensorInfo
+
+# Types whose blocks the engine can dequantise. It counts the elements of such a tensor in a slice,
+# and `shape` counts the bytes.
+_block_type = re.compile(r"i?q\d|tq\d|mxfp4|nvfp4")
 
 
 class StoredTensor:
@@ -43,7 +48,13 @@ class StoredTensor:
     def load(self, index=()):
         """Returns an operation that reads the Tensor, or its part that `index` selects."""
         selection = _core.Selection().names([self.name])
-        for dim, first, count in ranges(index, self.shape):
+        parts = list(ranges(index, self.shape))
+        if parts and self.info.original_shape and _block_type.match(self.info.type):
+            raise usage(
+                f"tensor '{self.name}': a range of {self.info.type} blocks cannot be read: load the "
+                "whole tensor, or ringload.load(..., dtype=..., select=...) with a slice of elements"
+            )
+        for dim, first, count in parts:
             selection.slice(self.name, dim, first, count)
         checkpoint, name = self._checkpoint, self.name
         engine, opened = checkpoint._open_engine(), checkpoint._open_files()

@@ -2,6 +2,7 @@
 
 #include "io/writers/append_file.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -189,9 +190,11 @@ result<void> append_file::finish() {
   if (tail > 0) start({block_offset_ + whole, tail, begin_of(block_) + whole}, block_);
   if (auto status = wait_for_all(); !status) return status.error();
   // The file may be larger than file_.bytes: a failed allocation can enlarge the file.
-  if (!file_.object && ::ftruncate(file_.buffered.get(), static_cast<::off_t>(end())) != 0) {
-    return fault{system_code(errno), file_.place};
-  }
+  const int fd = file_.buffered.get();
+  const auto size = static_cast<::off_t>(end());
+  struct ::stat status = {};
+  const bool is_larger = !file_.object && ::fstat(fd, &status) == 0 && status.st_size > size;
+  if (is_larger && ::ftruncate(fd, size) != 0) return fault{system_code(errno), file_.place};
   file_.bytes = end();
   return {};
 }

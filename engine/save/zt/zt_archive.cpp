@@ -52,12 +52,20 @@ fault zt_archive::in_object(const fault& problem, const std::string& name) const
 
 result<std::uint32_t> zt_archive::declare(zt_object object) {
   const auto index = static_cast<std::uint32_t>(objects_.size());
-  if (!by_name_.emplace(object.name, index).second) {
+  if (by_name_.contains(object.name)) {
     return fault{errc::duplicate_tensor, place_ + ": " + tensor_place(object.name),
                  "duplicate tensor name"};
   }
   if (!object.components) object.components.emplace();
+  // If an allocation fails, both lists are unchanged. Then the writer can continue.
+  const std::string name = object.name;
   objects_.push_back(std::move(object));
+  try {
+    by_name_.emplace(name, index);
+  } catch (...) {
+    objects_.pop_back();
+    throw;
+  }
   return index;
 }
 

@@ -55,9 +55,9 @@ def open_local(source, open_checkpoint):
     near = _identities_near(source)
     checkpoint = open_checkpoint()
     paths, identities = checkpoint.files, _identities_of(checkpoint)
-    if all(
-        identity is None or near.get(path) == identity
-        for (path, _, _), identity in zip(paths, identities)
+    # Files of the network have no identity, and a file may enter the cache of the hub meanwhile.
+    if None in identities or all(
+        near.get(path) == identity for (path, _, _), identity in zip(paths, identities)
     ):
         return checkpoint, identities
     checkpoint = open_checkpoint()
@@ -68,11 +68,16 @@ def open_local(source, open_checkpoint):
     return checkpoint, identities
 
 
-def scope_of(source):
-    """Returns a value that is the same on ranks for which the source names the same local files."""
+def scope_of(source, identities):
+    """Returns a value that is the same on ranks for which the source names the same local files.
+
+    If a file is not local, the value is the same on no other rank.
+    """
     try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            boot = file.read().strip()
-        return [boot, os.readlink("/proc/self/ns/mnt"), os.getcwd(), source_text(source)]
-    except OSError:  # Without /proc or a working directory, the files are not compared.
-        return [os.getpid(), os.urandom(16).hex()]
+        if None not in identities:
+            with open("/proc/sys/kernel/random/boot_id") as file:
+                boot = file.read().strip()
+            return [boot, os.readlink("/proc/self/ns/mnt"), os.getcwd(), source_text(source)]
+    except OSError:
+        pass  # Without /proc or a working directory, the files are not compared.
+    return [os.getpid(), os.urandom(16).hex()]

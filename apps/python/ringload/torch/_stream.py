@@ -230,7 +230,7 @@ class Stream(ProcessBound):
             "plan": _digest([item.cut for item in items]),
             "options": _digest([self._dtype, window, wanted]),
             # These must be the same on ranks with the same scope.
-            "scope": _digest(scope_of(source)),
+            "scope": _digest(scope_of(source, self._identities)),
             "files": _digest(self._identities),
         }  # fmt: skip
 
