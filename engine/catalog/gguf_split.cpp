@@ -15,7 +15,6 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::string_view gguf_suffix = ".gguf";
-constexpr std::string_view first_number = "-00001-of-";
 
 std::optional<std::uint64_t> value_of(const file_content& file, std::string_view key) {
   const auto found = std::ranges::find(file.entries.metadata, key, &attributes::value_type::first);
@@ -27,24 +26,35 @@ fault fault_in(const file_content& file, errc code, std::string cause) {
   return {code, printable_path(file.info.path), std::move(cause)};
 }
 
-// Returns true for the name of a file of a series, such as "x-00002-of-00003.gguf".
-bool has_series_number(std::string_view name) {
-  constexpr std::string_view of = "-of-";
+struct series_name {
+  std::string_view stem;
+  std::uint64_t number;
+  std::uint64_t count;
+};
+
+// Parses the name of a file of a series, such as "x-00002-of-00003.gguf".
+std::optional<series_name> parse_series_name(std::string_view name) {
+  constexpr std::string_view separator = "-of-";
   constexpr std::size_t digits = series_number_digits;
-  constexpr std::size_t tail_bytes = 1 + digits + of.size() + digits;
-  if (name.size() <= tail_bytes + gguf_suffix.size() || !name.ends_with(gguf_suffix)) return false;
+  constexpr std::size_t tail_bytes = 1 + digits + separator.size() + digits;
+  if (!name.ends_with(gguf_suffix)) return std::nullopt;
   name.remove_suffix(gguf_suffix.size());
+  if (name.size() <= tail_bytes) return std::nullopt;
   const std::string_view tail = name.substr(name.size() - tail_bytes);
-  return tail.front() == '-' && parse_number<std::uint64_t>(tail.substr(1, digits)) &&
-         tail.substr(1 + digits, of.size()) == of &&
-         parse_number<std::uint64_t>(tail.substr(1 + digits + of.size()));
+  const auto number = parse_number<std::uint64_t>(tail.substr(1, digits));
+  const auto count = parse_number<std::uint64_t>(tail.substr(tail_bytes - digits));
+  if (tail.front() != '-' || tail.substr(1 + digits, separator.size()) != separator || !number ||
+      !count) {
+    return std::nullopt;
+  }
+  return series_name{name.substr(0, name.size() - tail_bytes), *number, *count};
 }
 
 // A user may name one file of a series, by its number, to load only this file. If the name has no
 // number, the user may not know that the file is only a part of a model.
 std::optional<fault> check_single_file(const file_content& file) {
   const auto count = value_of(file, "split.count");
-  if (file.info.format != "gguf" || count.value_or(1) <= 1 || has_series_number(file.info.path))
+  if (file.info.format != "gguf" || count.value_or(1) <= 1 || parse_series_name(file.info.path))
     return std::nullopt;
   return fault_in(file, errc::incomplete_series,
                   "split.count is " + grouped(*count) +
@@ -55,18 +65,12 @@ std::optional<fault> check_single_file(const file_content& file) {
 }  // namespace
 
 std::vector<std::string> gguf_series(std::string_view name) {
-  const std::size_t tail = first_number.size() + series_number_digits + gguf_suffix.size();
-  if (name.size() <= tail || !name.ends_with(gguf_suffix)) return {};
-  const std::string_view stem = name.substr(0, name.size() - tail);
-  const std::string_view total =
-      name.substr(name.size() - gguf_suffix.size() - series_number_digits, series_number_digits);
-  const auto count = parse_number<std::uint64_t>(total);
-  if (!name.substr(stem.size()).starts_with(first_number) || !count || *count == 0) return {};
+  const auto first = parse_series_name(name);
+  if (!first || first->number != 1) return {};
+  const std::string end = "-of-" + series_number(first->count) + std::string(gguf_suffix);
   std::vector<std::string> out;
-  for (std::uint64_t i = 1; i <= *count; ++i) {
-    out.push_back(std::string(stem) + "-" + series_number(i) + "-of-" + std::string(total) +
-                  std::string(gguf_suffix));
-  }
+  for (std::uint64_t i = 1; i <= first->count; ++i)
+    out.push_back(std::string(first->stem) + "-" + series_number(i) + end);
   return out;
 }
 
