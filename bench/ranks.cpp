@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Ranks load one file. Each rank is a thread with its own loader. A load ends when each rank has
-// its block of every tensor, along dimension 0.
+// its block of every tensor, along dimension 0. With `whole` and `model`, each rank has all
+// tensors.
 //
 //   whole     each rank loads the whole file
-//   divided   each rank reads an equal part, and the ranks send the parts to each other
-//             (group_reading::divided)
+//   model     each rank reads an equal part, and the ranks send all parts to each other
+//             (group_reading::divided, model_async())
+//   divided   each rank reads an equal part, and the ranks send each other what they need
+//             (group_reading::divided, shard_async() for each tensor)
 //   own       each rank reads its blocks, tensor by tensor (group_reading::own)
 //   shards    each rank reads its blocks with one load, by selection::shard, without a group
 
@@ -69,6 +72,10 @@ std::uint64_t load_blocks(const std::string& way, const std::string& file,
   group_options how;
   how.reading = way == "own" ? group_reading::own : group_reading::divided;
   group_load load = load_async(with, all, file, how, use_future).get();
+  if (way == "model") {
+    const model loaded = load.model_async(use_future).get();
+    return bytes_read(load.stats());
+  }
   for (const tensor_info& t : load.catalog().tensors) {
     (void)(t.shape.empty() ? load.tensor_async(t.name, use_future).get()
                            : load.shard_async(t.name, 0, use_future).get());
@@ -110,7 +117,7 @@ run run_ranks(const std::string& way, const std::string& file, std::uint32_t ran
 }  // namespace
 
 int main(int argc, char** argv) {
-  ringload::bench::arguments app("Ranks that load one file, in four ways", "bench_ranks");
+  ringload::bench::arguments app("Ranks that load one file, in five ways", "bench_ranks");
   std::string file;
   int repeat = 3;
   bool warm = false;
@@ -127,7 +134,7 @@ int main(int argc, char** argv) {
     fmt::print("| ranks | way | s, median | least .. most | GB/s of the file | read / file |\n");
     fmt::print("|---|---|---|---|---|---|\n");
     for (const std::uint32_t ranks : counts) {
-      for (const std::string way : {"whole", "divided", "own", "shards"}) {
+      for (const std::string way : {"whole", "model", "divided", "own", "shards"}) {
         std::vector<double> seconds;
         std::uint64_t bytes = 0;
         for (int i = 0; i < repeat; ++i) {

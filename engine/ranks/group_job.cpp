@@ -15,18 +15,29 @@
 #include "base/checked.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
+#include "catalog/opened_checkpoint.hpp"
 #include "load/tensor_storage.hpp"
 #include "ranks/call_text.hpp"
 #include "ranks/check_same_call.hpp"
+#include "ranks/group_checks.hpp"
 
 namespace ringload::inline v0::detail {
 
 namespace {
 
-// An error that all ranks report. The group can be used again after this error.
-struct common_fault {
-  fault cause;
-};
+// Tensors of files are divided into blocks of rows of at least this size. Reads of this size are
+// fast on drives, but not from servers, which answer each request after a delay.
+constexpr std::uint64_t row_block_bytes_min = 256 << 10;
+
+void add(load_stats& sum, const load_stats& stats) noexcept {
+  sum.bytes += stats.bytes;
+  sum.bytes_total += stats.bytes_total;
+  sum.bytes_direct += stats.bytes_direct;
+  sum.bytes_buffered += stats.bytes_buffered;
+  sum.bytes_remote += stats.bytes_remote;
+  sum.reads += stats.reads;
+  sum.seconds += stats.seconds;
+}
 
 void require_same_call(group& rank_group, const std::string& call) {
   if (auto status = check_same_call(rank_group.host_group(), call); !status)
@@ -48,59 +59,6 @@ tensor_info describe_loaded(const tensor_info& stored, const load_options& optio
     out.original_shape.clear();
   }
   return out;
-}
-
-// Checks that the group can send memory of the loader's device, and host memory. This check is not
-// needed for `group_reading::own`, because the ranks then exchange no tensors.
-void check_memory(const device& on, group& rank_group) {
-  const device exchanged = rank_group.memory();
-  if (exchanged != on) {
-    throw error(errc::device_unavailable, "group_load",
-                "the loader's device is " + on.name() + ", but the group exchanges memory of " +
-                    exchanged.name());
-  }
-  if (rank_group.host_group().memory() != host()) {
-    throw error(errc::device_unavailable, "group_load",
-                "the group cannot exchange host memory, which the comparison of calls needs");
-  }
-}
-
-void check_options(const load_options& options) {
-  if (options.memory != tensor_memory::owned) {
-    throw error(errc::invalid_options, "group_load", "mapped memory cannot be used with a group");
-  }
-  if (options.tensor_alignment != 1) {
-    throw error(errc::invalid_options, "group_load",
-                "a group supports no tensor_alignment, because ranks exchange packed tensors");
-  }
-  if (!options.select.is_everything()) {
-    throw error(errc::invalid_options, "group_load",
-                "a group takes no selection, because each call chooses its tensors");
-  }
-  if (options.verify.checksums != nullptr) {
-    throw error(errc::digest_unavailable, "group_load",
-                "a checksum list covers whole checkpoints, but each rank reads only a part");
-  }
-}
-
-// Throws a common_fault if the range of a rank in the last dimension cuts a quantised block. The
-// ranges of all ranks are multiples of the first range, except for the end of the dimension.
-// Therefore only the first range must be checked, and all ranks report the same range.
-void check_shard_blocks(const catalog& contents, const tensor_info& stored,
-                        const tensor_info& loaded, std::uint32_t dim, std::uint32_t ranks) {
-  const index_range first = block_of(loaded.shape[dim], 0, ranks);
-  const bool is_dequantised = !stored.original_shape.empty() && loaded.dtype != stored.dtype;
-  if (!is_dequantised || first.count == 0) return;
-  catalog single;
-  single.files.push_back(contents.files[stored.file]);
-  single.tensors.push_back(stored);
-  single.tensors.front().file = 0;
-  const auto status = catch_as_fault([&]() -> result<void> {
-    // chosen() refuses a range that cuts a quantised block.
-    chosen(single, select().names({}).slice(stored.name, dim, first.begin, first.count));
-    return {};
-  });
-  if (!status) throw common_fault{status.error()};
 }
 
 common_fault wrong_call(errc code, const tensor_info& info, std::string cause) {
@@ -185,8 +143,29 @@ void group_job::open_and_read(const source& from) {
     if (!object.is_left_out) throw common_fault{{object.code, object.place, object.reason}};
   }
   if (options_.reading == group_reading::own) return;
-  read(split_work(file_.catalog(), group_->size(), may_split(options_)));
+  work_division division = {may_split(options_)};
+  if (is_in_files_everywhere()) division.block_bytes_min = row_block_bytes_min;
+  read(split_work(file_.catalog(), group_->size(), division));
   require_same_call(*group_, "end of reading");
+}
+
+// Returns true if no rank reads the checkpoint from a store. All ranks return the same result.
+bool group_job::is_in_files_everywhere() {
+  group& messages = group_->host_group();
+  std::byte from_store{std::ranges::any_of(
+      file_.opened()->files, [](const open_file& file) { return file.object != nullptr; })};
+  const std::span message(&from_store, 1);
+  if (messages.rank() != 0) {
+    messages.send(message, 0);
+  } else {
+    std::byte answer{};
+    for (std::uint32_t rank = 1; rank < messages.size(); ++rank) {
+      messages.receive({&answer, 1}, rank);
+      from_store |= answer;
+    }
+  }
+  messages.broadcast(message, 0);
+  return from_store == std::byte{0};
 }
 
 void group_job::read(const std::vector<read_piece>& pieces) {
@@ -203,7 +182,8 @@ void group_job::read(const std::vector<read_piece>& pieces) {
   }
   rows.names(std::move(whole));
   model own_pieces = load(rows);
-  redistribution_.emplace(*group_, *memory_, pieces, std::move(own_pieces));
+  redistribution_.emplace(*group_, *memory_, pieces, std::move(own_pieces),
+                          [this](const selection& again) { return load_alone(again); });
 }
 
 std::vector<group_job::named_tensor> group_job::find(const group_call& call) const {
@@ -251,7 +231,7 @@ tensor group_job::run(const group_call& call, const std::vector<named_tensor>& t
   switch (call.kind) {
     case group_call::call_kind::tensor: return make_whole(tensors.front());
     case group_call::call_kind::push: return make_pushed(tensors.front(), call.receiver);
-    case group_call::call_kind::shard: return make_block(tensors.front(), call.dim);
+    case group_call::call_kind::shard: return make_shard(tensors.front(), call.dim);
     case group_call::call_kind::fused:
     case group_call::call_kind::model: break;
   }
@@ -286,7 +266,24 @@ tensor_info group_job::block_info(const named_tensor& tensor_ref, std::uint32_t 
   return out;
 }
 
+tensor group_job::make_shard(const named_tensor& tensor_ref, std::uint32_t dim) {
+  tensor block = make_block(tensor_ref, dim);
+  if (has_own_block(tensor_ref, dim)) redistribution_->lend(tensor_ref.index);
+  return block;
+}
+
+// Returns true if the block of this rank needs no bytes of other ranks. The result is the same on
+// all ranks.
+bool group_job::has_own_block(const named_tensor& tensor_ref, std::uint32_t dim) const noexcept {
+  return dim == 0 && redistribution_ &&
+         redistribution_->is_in_blocks(tensor_ref.index, tensor_ref.loaded);
+}
+
 tensor group_job::make_block(const named_tensor& tensor_ref, std::uint32_t dim) {
+  if (has_own_block(tensor_ref, dim)) {
+    if (tensor block = redistribution_->own_block(tensor_ref.index, tensor_ref.loaded))
+      return block;
+  }
   const tensor_info info = block_info(tensor_ref, dim);
   const index_range range = block_of(tensor_ref.loaded.shape[dim], group_->rank(), group_->size());
   // The shape of a quantised tensor counts bytes, and so does `range`. A slice of the tensor would
@@ -367,22 +364,17 @@ model group_job::gather_model(const group_call& call) {
 
 model group_job::load_alone(const selection& wanted) {
   model loaded = load(wanted);
-  const load_stats& stats = loaded.stats();
   const std::lock_guard lock(mutex_);
-  own_reads_.bytes += stats.bytes;
-  own_reads_.bytes_total += stats.bytes_total;
-  own_reads_.bytes_direct += stats.bytes_direct;
-  own_reads_.bytes_buffered += stats.bytes_buffered;
-  own_reads_.bytes_remote += stats.bytes_remote;
-  own_reads_.reads += stats.reads;
-  own_reads_.seconds += stats.seconds;
+  add(own_reads_, loaded.stats());
   return loaded;
 }
 
 load_stats group_job::stats() const {
-  if (redistribution_) return redistribution_->own_pieces().stats();
+  load_stats sum;
+  if (redistribution_) sum = redistribution_->own_pieces().stats();
   const std::lock_guard lock(mutex_);
-  return own_reads_;
+  add(sum, own_reads_);
+  return sum;
 }
 
 tensor_builder group_job::make_builder(tensor_info info) const {

@@ -46,6 +46,7 @@ class group_job {
   template <class T, class Work>
   result<T> run_step(cancel_request& cancel, const Work& work);
   void open_and_read(const source& from);
+  bool is_in_files_everywhere();
   void read(const std::vector<read_piece>& pieces);
   std::vector<named_tensor> find(const group_call& call) const;
   void check(const group_call& call, const std::vector<named_tensor>& tensors) const;
@@ -53,7 +54,9 @@ class group_job {
   tensor run(const group_call& call, const std::vector<named_tensor>& tensors);
   tensor make_whole(const named_tensor& tensor_ref);
   tensor make_pushed(const named_tensor& tensor_ref, std::uint32_t receiver);
+  tensor make_shard(const named_tensor& tensor_ref, std::uint32_t dim);
   tensor make_block(const named_tensor& tensor_ref, std::uint32_t dim);
+  bool has_own_block(const named_tensor& tensor_ref, std::uint32_t dim) const noexcept;
   tensor make_fused(const group_call& call, const std::vector<named_tensor>& tensors);
   model gather_model(const group_call& call);
   model load(const selection& wanted);
@@ -73,7 +76,7 @@ class group_job {
   // exchange no data.
   std::optional<redistribution> redistribution_;
   mutable std::mutex mutex_;
-  // Statistics of calls without redistribution. Guarded by the mutex.
+  // Statistics of the reads after the load has started. Guarded by the mutex.
   load_stats own_reads_;
   // The last member, because its destructor waits for steps, which use all members above.
   step_thread thread_;

@@ -125,16 +125,51 @@ std::span<const read_piece> redistribution::pieces_of(std::uint32_t t) const noe
   return {first, last};
 }
 
-std::span<const std::byte> redistribution::bytes_of(const read_piece& piece,
-                                                    const tensor_info& info) const {
-  const tensor loaded = own_pieces_.at(info.name);
+bool redistribution::is_in_blocks(std::uint32_t t, const tensor_info& info) const noexcept {
+  if (info.shape.empty()) return false;
+  const std::uint64_t rows = info.shape.front();
+  std::uint64_t next = 0;  // First row that is in no piece yet.
+  for (const read_piece& piece : pieces_of(t)) {
+    if (piece.rows.begin != next || piece.rows != block_of(rows, piece.rank, group_.size()))
+      return false;
+    next = piece.rows.end();
+  }
+  return next > 0 && next == rows;
+}
+
+tensor redistribution::own_block(std::uint32_t t, const tensor_info& info) {
+  for (const read_piece& piece : pieces_of(t)) {
+    if (piece.rank == group_.rank()) return own_piece(piece, info);
+  }
+  return {};
+}
+
+tensor redistribution::own_piece(const read_piece& piece, const tensor_info& info) {
+  tensor loaded;
+  const auto later = later_pieces_.find(piece.tensor);
+  if (later == later_pieces_.end()) {
+    loaded = own_pieces_.at(info.name);
+  } else {
+    if (!later->second) {
+      selection again = select().names({info.name});
+      if (!piece.whole) again.slice(info.name, 0, piece.rows.begin, piece.rows.count);
+      later->second = reread_(again).at(info.name);
+    }
+    loaded = later->second;
+  }
   const std::size_t expected = range_of(piece, info).bytes;
   if (loaded.size_bytes() != expected) {
     throw error(errc::wrong_tensor_bytes, tensor_place(info.name),
                 "the loaded piece has " + grouped(loaded.size_bytes()) + " bytes, expected " +
                     grouped(expected));
   }
-  return {static_cast<const std::byte*>(loaded.data()), expected};
+  return loaded;
+}
+
+std::span<const std::byte> redistribution::bytes_of(const read_piece& piece,
+                                                    const tensor_info& info) {
+  const tensor loaded = own_piece(piece, info);
+  return {static_cast<const std::byte*>(loaded.data()), loaded.size_bytes()};
 }
 
 void redistribution::gather(std::span<const gathered_tensor> tensors, std::span<std::byte> into) {

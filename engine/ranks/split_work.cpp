@@ -36,17 +36,36 @@ std::uint64_t row_at(wide byte, wide begin, std::uint64_t rows, std::uint64_t ro
       std::min<wide>(rows, (byte - begin + row_bytes - 1) / row_bytes));
 }
 
+// Returns true if the tensor is divided into one block of rows for each rank.
+bool has_blocks(const tensor_info& t, std::uint32_t ranks, const work_division& division) noexcept {
+  const std::uint64_t rows = rows_of(t);
+  if (!division.may_split || ranks == 1 || rows == 1) return false;
+  const std::uint64_t length = block_of(rows, 0, ranks).count;
+  const wide excess = wide{length} * ranks - rows;
+  return excess <= rows / 16 && wide{length} * (t.bytes / rows) >= division.block_bytes_min;
+}
+
 }  // namespace
 
-std::vector<read_piece> split_work(const catalog& contents, std::uint32_t ranks, bool may_split) {
-  wide total = 0;
-  for (const tensor_info& t : contents.tensors) total += stored_bytes(t);
+std::vector<read_piece> split_work(const catalog& contents, std::uint32_t ranks,
+                                   const work_division& division) {
+  wide total = 0;  // Bytes of the tensors that are not divided into blocks.
+  for (const tensor_info& t : contents.tensors) {
+    if (!has_blocks(t, ranks, division)) total += stored_bytes(t);
+  }
   std::vector<read_piece> pieces;
   wide begin = 0;
   std::uint32_t rank = 0;
   for (std::uint32_t t = 0; t < contents.tensors.size(); ++t) {
     const tensor_info& info = contents.tensors[t];
-    const std::uint64_t units = may_split ? rows_of(info) : 1;
+    if (has_blocks(info, ranks, division)) {
+      for (std::uint32_t reader = 0; reader < ranks; ++reader) {
+        const index_range block = block_of(info.shape.front(), reader, ranks);
+        if (block.count > 0) pieces.push_back({t, reader, block, false});
+      }
+      continue;
+    }
+    const std::uint64_t units = division.may_split ? rows_of(info) : 1;
     const std::uint64_t unit_bytes = stored_bytes(info) / units;
     const std::uint64_t rows = info.shape.empty() ? 1 : info.shape.front();
     std::uint64_t next = 0;  // First row that is not assigned yet.

@@ -9,6 +9,13 @@
 //
 //   bytes of all tensors   |aaaa|bbbbbbbbbbbbbbbb|cc|dddddddd|
 //   shares of 3 ranks      |0----------|1----------|2--------|
+//
+// Large tensors can be divided by themselves, into one block of rows for each rank. A rank that
+// needs this block then needs no bytes of other ranks. The shares contain the other tensors:
+//
+//   bytes of all tensors   |aaaa|bbbbbbbbbbbbbbbb|cc|dddddddd|
+//   blocks of b            |    |0----|1----|2---|  |        |
+//   shares of 3 ranks      |0---|                |1-|2-------|
 
 #include <cstddef>
 #include <cstdint>
@@ -38,12 +45,24 @@ struct read_piece {
   bool whole = true;
 };
 
+// How split_work() divides tensors.
+struct work_division {
+  static constexpr std::uint64_t no_blocks = ~std::uint64_t{0};
+
+  bool may_split = true;  // If false, each tensor is read by one rank.
+  // The size of the blocks of rows. A tensor is divided into blocks if its first block has at least
+  // this size.
+  std::uint64_t block_bytes_min = no_blocks;
+};
+
 // Divides the stored bytes of all tensors among the ranks. Returns pieces in the order of the
 // catalog. Each row is in exactly one piece. The shares differ slightly in size, because each share
-// begins and ends at a row. Encoded and quantised tensors are not split. If `may_split` is false,
-// no tensor is split. A tensor that is not split is read by the rank whose share contains its first
-// byte.
-std::vector<read_piece> split_work(const catalog& contents, std::uint32_t ranks, bool may_split);
+// begins and ends at a row. Encoded and quantised tensors are not split. A tensor that is not split
+// is read by the rank whose share contains its first byte. A tensor is not divided into blocks if
+// the blocks of block_of() would exceed its rows by more than 1/16, because the first ranks would
+// then read more than the last ranks.
+std::vector<read_piece> split_work(const catalog& contents, std::uint32_t ranks,
+                                   const work_division& division);
 
 // Divides the indices of a dimension of `size` indices into one block for each rank. Returns the
 // block of `rank`. Each block has ceil(size / ranks) indices, but the last blocks may be shorter or

@@ -33,10 +33,12 @@ namespace ringload::inline v0 {
 /// How the ranks of a group divide the reads of a checkpoint.
 enum class group_reading : std::uint8_t {
   /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once, and
-  /// sent to the other ranks by the group. An encoded tensor (`tensor_info::encoding`) or a
-  /// quantised tensor is read as a whole by one rank. If digests in the files are verified, each
-  /// tensor is read as a whole by one rank. Use this value if all ranks share a drive, or if all
-  /// ranks need all tensors.
+  /// sent by the group to the other ranks that request the byte. In files, the part of a rank
+  /// contains the rank's range of dimension 0 of each large tensor, so shard_async() along
+  /// dimension 0 needs no bytes of other ranks. In objects of a store, the part of a rank is
+  /// contiguous. An encoded tensor (`tensor_info::encoding`) or a quantised tensor is read as a
+  /// whole by one rank. If digests in the files are verified, each tensor is read as a whole by one
+  /// rank. Use this value if all ranks share a drive, or if all ranks need all tensors.
   divided,
   /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
   /// bytes. Use this value if each rank needs mainly its own shards, or if each rank has its own
@@ -90,13 +92,20 @@ RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, gr
 }  // namespace detail
 
 /// A load by a group of ranks, as seen by one rank. The object is a handle and is cheap to copy.
-/// The tensors are in the memory of the loader's device. Each tensor has its own allocation, except
-/// that all tensors of a model_async() share one allocation. `load_options::allocation` has an
-/// effect only on a model_async() with `group_reading::own`.
+/// The tensors are in the memory of the loader's device. Each tensor has its own allocation, with
+/// two exceptions. All tensors of a model_async() share one allocation. With
+/// `group_reading::divided`, a shard that needs no bytes of other ranks stays in the allocation of
+/// the rank's part. `load_options::allocation` has an effect on this part, and on a model_async()
+/// with `group_reading::own`.
 ///
 /// With `group_reading::divided`, a rank keeps its part of the checkpoint in memory until the last
-/// handle of the load is released. The part is needed because a later call can request any tensor
-/// again. With `group_reading::own`, a rank holds only the tensors that the program holds.
+/// handle of the load, and the last shard in this part, are released. The part is needed because a
+/// later call can request any tensor again. With `group_reading::own`, a rank holds only the
+/// tensors that the program holds.
+///
+/// The program may write to the tensors that it receives. A later call does not return these
+/// writes: if the program has received a shard of the rank's part, and the bytes are needed again,
+/// the rank reads them from the file again.
 ///
 /// All ranks must make the same calls in the same order. A rank must also make a call whose result
 /// is empty on this rank. A call may be started before earlier calls complete. The calls run in the
@@ -166,7 +175,8 @@ class RINGLOAD_EXPORT group_load {
 
   /// Completes with a model that has all tensors of the checkpoint, whole, on every rank. One call
   /// for many tensors is faster than a call for each tensor, because the ranks compare only one
-  /// call. With `group_reading::divided`, each rank then broadcasts its bytes as one message.
+  /// call. With `group_reading::divided`, the ranks then send the bytes of all tensors in one
+  /// all_gather().
   template <token_for<model> CompletionToken = default_token>
   auto model_async(CompletionToken&& token = {}) {
     return call_model(all_names(), std::forward<CompletionToken>(token));
@@ -181,8 +191,8 @@ class RINGLOAD_EXPORT group_load {
   /// Returns the catalog of the checkpoint. The catalogs of all ranks are equal, except for the
   /// paths of files. The reference is valid as long as this object exists.
   const ringload::catalog& catalog() const noexcept;
-  /// Returns statistics of the reads of this rank. With `group_reading::own`, the bytes, the reads
-  /// and the seconds are sums over all calls.
+  /// Returns statistics of the reads of this rank. The bytes, the reads and the seconds are sums
+  /// over the start of the load and all calls.
   load_stats stats() const;
 
  private:

@@ -179,6 +179,76 @@ TEST_CASE("group_load: what ranks get of random checkpoints is what the file hol
   }
 }
 
+// The ranks read `large` in blocks of rows, and the other tensors not. Of 3 or 4 ranks, the last
+// one has a shorter block.
+std::vector<shaped> large_and_small() {
+  return {{"small", "F32", 4, {9, 5}}, {"large", "BF16", 2, {130, 16'384}}, {"end", "U8", 1, {77}}};
+}
+
+TEST_CASE(
+    "group_load: what ranks get of a tensor that they read in blocks is what the file holds") {
+  std::vector<shaped> tensors = large_and_small();
+  const made_file file(made_file::as_it_is::text, shaped_text(tensors, 21));
+  for (const std::uint32_t ranks : {2U, 3U, 4U, 5U}) {
+    on_threads(ranks, [&](group& all) {
+      loader with(host(), small_options(2, read_engine::threads));
+      group_load load = start_rank_load(with, all, file.name());
+      return all_right(load, tensors, all.rank(), all.size());
+    });
+  }
+}
+
+TEST_CASE("group_load: the ranks exchange no bytes for the blocks that they have read") {
+  std::vector<shaped> tensors = large_and_small();
+  const made_file file(made_file::as_it_is::text, shaped_text(tensors, 22));
+  message_queues queues;
+  const auto run = [&](std::uint32_t rank) {
+    queue_group all(queues, rank, 2);
+    loader with(host(), small_options(2, read_engine::threads));
+    group_load load = start_rank_load(with, all, file.name());
+    all.barrier();
+    const std::size_t before = queues.count_sent();
+    const tensor shard = get(load.shard_async("large", 0, use_future));
+    all.barrier();
+    const std::size_t messages = queues.count_sent() - before;
+    CHECK(bytes_of(shard) == shard_of(tensors[1], 0, rank, 2));
+    return messages;
+  };
+  auto second = std::async(std::launch::async, run, 1);
+  // The check of the call and the barriers send 6 messages.
+  CHECK(run(0) <= 6);
+  second.get();
+}
+
+TEST_CASE("group_load: a program that changes its shard gets the bytes of the file afterwards") {
+  std::vector<shaped> tensors = large_and_small();
+  const made_file file(made_file::as_it_is::text, shaped_text(tensors, 23));
+  for (const std::uint32_t ranks : {1U, 2U, 3U}) {
+    on_threads(ranks, [&](group& all) {
+      loader with(host(), small_options(2, read_engine::threads));
+      group_load load = start_rank_load(with, all, file.name());
+      std::vector<tensor> changed;
+      const auto take_and_change = [&] {
+        changed.push_back(get(load.shard_async("large", 0, use_future)));
+        const tensor& shard = changed.back();
+        const bool is_right = bytes_of(shard) == shard_of(tensors[1], 0, all.rank(), ranks);
+        std::memset(shard.data(), 7, shard.size_bytes());
+        return is_right;
+      };
+      if (!take_and_change()) return std::string("the first shard differs");
+      if (!take_and_change()) return std::string("the second shard differs");
+      const std::string wrong = all_right(load, tensors, all.rank(), ranks);
+      if (!wrong.empty()) return wrong;
+      take_and_change();
+      const tensor fused = get(load.fused_async("f", {"large", "large"}, 0, use_future));
+      const std::string part = shard_of(tensors[1], 0, all.rank(), ranks);
+      if (bytes_of(fused) != part + part) return std::string("the fused tensor differs");
+      const std::string sevens(changed.front().size_bytes(), '\7');
+      return std::string(bytes_of(changed.front()) == sevens ? "" : "a shard was overwritten");
+    });
+  }
+}
+
 TEST_CASE("group_load: all ranks together read the checkpoint once, each an equal part") {
   const made_file file({f32("a", 3'000'000), f32("b", 5), f32("c", 1'000'000)});
   std::vector<std::uint64_t> read(4);

@@ -125,6 +125,20 @@ def wanted(call, tensors, rank, ranks):
     return dtype, *own_block(tensors[rest[0]], int(rest[1]), rank, ranks)
 
 
+def bytes_read_again(calls, tensors):
+    """The bytes of shards along dimension 0 that later calls need again."""
+    read_again = 0
+    lent = set()
+    for call in calls:
+        kind, *rest = call.split(",")
+        used = {"fused": rest[2:], "model": rest}.get(kind, rest[:1])
+        read_again += sum(len(tensors[name][2]) for name in lent & set(used))
+        lent -= set(used)
+        if kind == "shard" and rest[1] == "0":
+            lent.add(rest[0])
+    return read_again
+
+
 # How mpirun starts its daemon on the other machine, which is called by its address.
 AGENT = """#!/bin/sh
 shift
@@ -225,7 +239,7 @@ def check(options, rng, ranks, how):
             assert head == [want[0], *map(str, want[1])], (rank, call, head)
             assert got == want[2], f"rank {rank} of {ranks}: {call} differs"
         # Within 1 %, and the blocks at both ends of each rank's part.
-        size = sum(len(t[2]) for t in tensors.values())
+        size = sum(len(t[2]) for t in tensors.values()) + bytes_read_again(calls, tensors)
         assert len(read) == ranks, read
         if how == "divided":
             assert sum(read) <= 1.01 * size + ranks * 2 * 4096 + 4096 * len(tensors), (read, size)

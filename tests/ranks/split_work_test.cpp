@@ -51,7 +51,7 @@ void copy_now(const row_copy& copy) { copy_rows_on_host({&copy, 1}); }
 TEST_CASE("division: bytes are divided evenly, and tensors cut between rows") {
   const catalog all = of_tensors({of_shape({10, 2}), of_shape({}), of_shape({6, 3})});
   // 80, 4 and 72 bytes: the ranks begin at 0, 52 and 104 of 156.
-  const auto pieces = split_work(all, 3, true);
+  const auto pieces = split_work(all, 3, {});
   CHECK(pieces_of(pieces, 0) == "0:0+7 1:7+3");
   CHECK(pieces_of(pieces, 1) == "1:0+1");
   CHECK(pieces_of(pieces, 2) == "1:0+2 2:2+4");
@@ -61,10 +61,10 @@ TEST_CASE("division: bytes are divided evenly, and tensors cut between rows") {
 
 TEST_CASE("division: of one rank, and of more ranks than rows, every row has a reader") {
   const catalog all = of_tensors({of_shape({3})});
-  CHECK(pieces_of(split_work(all, 1, true), 0) == "0:0+3");
-  CHECK(pieces_of(split_work(all, 3, true), 0) == "0:0+1 1:1+1 2:2+1");
-  CHECK(pieces_of(split_work(all, 7, true), 0) == "0:0+1 2:1+1 4:2+1");
-  CHECK(split_work(of_tensors({}), 4, true).empty());
+  CHECK(pieces_of(split_work(all, 1, {}), 0) == "0:0+3");
+  CHECK(pieces_of(split_work(all, 3, {}), 0) == "0:0+1 1:1+1 2:2+1");
+  CHECK(pieces_of(split_work(all, 7, {}), 0) == "0:0+1 2:1+1 4:2+1");
+  CHECK(split_work(of_tensors({}), 4, {}).empty());
 }
 
 TEST_CASE("division: what is encoded, has no rows or no bytes is not cut") {
@@ -73,12 +73,49 @@ TEST_CASE("division: what is encoded, has no rows or no bytes is not cut") {
   tensor_info blocks = of_shape({180}, dtype::u8);
   blocks.original_shape = {320};
   const catalog all = of_tensors({deflated, blocks, of_shape({}), of_shape({0, 5}), of_shape({8})});
-  const auto pieces = split_work(all, 2, true);
+  const auto pieces = split_work(all, 2, {});
   for (std::uint32_t t = 0; t < 4; ++t) {
     CHECK(std::ranges::count(pieces, t, &read_piece::tensor) == 1);
   }
-  const auto uncut = split_work(all, 2, false);
+  const auto uncut = split_work(all, 2, {false});
   CHECK(uncut.size() == 5);
+}
+
+TEST_CASE("division: each rank reads its block of a large tensor") {
+  const catalog all = of_tensors({of_shape({4}), of_shape({100, 10}), of_shape({4})});
+  const work_division by_blocks = {.block_bytes_min = 1000};
+  // The blocks of `large` have 1,000 bytes. The other tensors have 16 bytes each.
+  const auto pieces = split_work(all, 4, by_blocks);
+  CHECK(pieces_of(pieces, 0) == "0:0+2 1:2+2");
+  CHECK(pieces_of(pieces, 1) == "0:0+25 1:25+25 2:50+25 3:75+25");
+  CHECK(pieces_of(pieces, 2) == "2:0+2 3:2+2");
+  CHECK(std::ranges::none_of(pieces, [](const read_piece& p) { return p.whole; }));
+  // Five blocks are too small.
+  CHECK(pieces_of(split_work(all, 5, by_blocks), 1) == pieces_of(split_work(all, 5, {}), 1));
+  CHECK(pieces_of(split_work(all, 1, by_blocks), 1) == "0:0+100");
+  CHECK(split_work(all, 4, {false, 1000}).size() == 3);
+}
+
+TEST_CASE("division: blocks that differ much in size are not used") {
+  const work_division by_blocks = {.block_bytes_min = 1};
+  const auto pieces = [&](std::uint64_t rows) {
+    return pieces_of(split_work(of_tensors({of_shape({rows})}), 4, by_blocks), 0);
+  };
+  CHECK(pieces(8) == "0:0+2 1:2+2 2:4+2 3:6+2");
+  // Four blocks of 8 rows exceed 31 rows by 1, and 31 / 16 is 1. The excess of 15 and 29 is larger.
+  CHECK(pieces(31) == "0:0+8 1:8+8 2:16+8 3:24+7");
+  CHECK(pieces(15) == pieces_of(split_work(of_tensors({of_shape({15})}), 4, {}), 0));
+  CHECK(pieces(29) == pieces_of(split_work(of_tensors({of_shape({29})}), 4, {}), 0));
+  CHECK(pieces(3) == "0:0+1 1:1+1 2:2+1");
+}
+
+TEST_CASE("division: encoded and quantised tensors have no blocks") {
+  tensor_info deflated = of_shape({100});
+  deflated.encoding = "deflate";
+  tensor_info blocks = of_shape({180}, dtype::u8);
+  blocks.original_shape = {320};
+  const catalog all = of_tensors({deflated, blocks, of_shape({}), of_shape({0, 5})});
+  CHECK(split_work(all, 2, {.block_bytes_min = 1}).size() == 4);
 }
 
 TEST_CASE("division: whatever the catalog, each row is read once, and no rank reads much more") {
@@ -96,7 +133,10 @@ TEST_CASE("division: whatever the catalog, each row is read once, and no rank re
     std::vector<std::uint64_t> read(ranks);
     std::vector<std::uint64_t> next(all.tensors.size());
     std::uint64_t largest_row = 0;
-    for (const read_piece& p : split_work(all, ranks, true)) {
+    std::uint64_t excess = 0;
+    work_division division;
+    if (round % 2 == 1) division.block_bytes_min = 1 + random() % 2000;
+    for (const read_piece& p : split_work(all, ranks, division)) {
       const tensor_info& t = all.tensors[p.tensor];
       const std::uint64_t rows = t.shape.empty() ? 1 : t.shape.front();
       REQUIRE(p.rank < ranks);
@@ -112,7 +152,9 @@ TEST_CASE("division: whatever the catalog, each row is read once, and no rank re
       CHECK(next[t] == (info.shape.empty() ? 1 : info.shape.front()));
     }
     const std::uint64_t share = all.size_bytes() / ranks;
-    for (const std::uint64_t bytes : read) CHECK(bytes <= share + largest_row + 1);
+    // Blocks can be larger than equal parts by 1/16, and by a row for each tensor.
+    if (round % 2 == 1) excess = share / 16 + count * largest_row;
+    for (const std::uint64_t bytes : read) CHECK(bytes <= share + largest_row + excess + 1);
   }
 }
 
