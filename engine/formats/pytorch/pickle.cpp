@@ -108,6 +108,18 @@ bool pickle_machine::fill_from_pairs(pickle_value pairs) {
   return true;
 }
 
+// The legacy format of torch.save() stores the class of a module as a reference to an external
+// object: ("module", class, source file, source code). Returns the class, or an empty optional if
+// `identity` refers to another object.
+std::optional<pickle_value> pickle_machine::class_of_module(pickle_value identity) const {
+  if (!identity.has_kind(pickle_kind::tuple)) return std::nullopt;
+  const auto parts = parsed_.tuple(identity);
+  const bool is_module = parts.size() >= 2 && parts[0].has_kind(pickle_kind::text) &&
+                         parsed_.text(parts[0]) == "module" &&
+                         parts[1].has_kind(pickle_kind::global);
+  return is_module ? std::optional(parts[1]) : std::nullopt;
+}
+
 bool pickle_machine::call() {
   pickle_value arguments;
   pickle_value callee;
@@ -208,6 +220,7 @@ bool pickle_machine::step(unsigned char code) {
     case 'b': return build();
     case 'Q': {
       if (!pop(top)) return false;
+      if (const auto module_class = class_of_module(top)) return charge(1) && push(*module_class);
       const pickle_value persistent(pickle_kind::persistent, add_items(std::span(&top, 1)));
       parsed_.persistents.push_back(persistent);
       return charge(1) && push(persistent);

@@ -41,6 +41,7 @@ class pickle_machine {
   bool global_of_stack();
   bool push_global(std::string_view module, std::string_view name);
   bool call();
+  std::optional<pickle_value> class_of_module(pickle_value identity) const;
   bool build();
   bool fill_from_pairs(pickle_value pairs);
   bool extend(pickle_value into, std::span<const pickle_value> more);

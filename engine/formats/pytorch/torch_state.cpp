@@ -89,8 +89,28 @@ bool state_walker::visit_items(std::span<const pickle_value> items, const std::s
   return true;
 }
 
+// Returns a key that is in the dictionary twice, as text. Python would keep only the last value,
+// but no program writes such a dictionary.
+std::optional<std::string> state_walker::repeated_key(
+    const std::vector<pickle_value>& items) const {
+  std::vector<std::string_view> texts;
+  std::vector<std::int64_t> numbers;
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (items[i].has_kind(pickle_kind::text)) texts.push_back(in_.text(items[i]));
+    if (items[i].has_kind(pickle_kind::integer)) numbers.push_back(items[i].integer());
+  }
+  std::ranges::sort(texts);
+  if (const auto found = std::ranges::adjacent_find(texts); found != texts.end())
+    return "'" + printable(*found) + "'";
+  std::ranges::sort(numbers);
+  const auto found = std::ranges::adjacent_find(numbers);
+  return found == numbers.end() ? std::nullopt : std::optional(std::to_string(*found));
+}
+
 bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned depth) {
   const auto& items = in_.container(v);
+  if (const auto key = repeated_key(items))
+    return fail(name, errc::duplicate_tensor, "its key " + *key + " is repeated");
   std::string child;
   bool is_reported = false;
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {

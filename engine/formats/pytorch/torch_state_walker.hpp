@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,7 @@ class state_walker {
   bool check_globals();
   bool visit(pickle_value v, const std::string& name, unsigned depth);
   bool visit_dict(pickle_value v, const std::string& name, unsigned depth);
+  std::optional<std::string> repeated_key(const std::vector<pickle_value>& items) const;
   bool visit_nameless(pickle_value v, const std::string& container, unsigned depth,
                       bool& is_reported);
   bool visit_items(std::span<const pickle_value> items, const std::string& name, unsigned depth);
