@@ -28,14 +28,6 @@ std::string at_tensor(const ringload::catalog& catalog, std::uint32_t t) {
   return tensor_place(catalog, catalog.tensors[t]);
 }
 
-result<void> check_dtype(const load_options& options) {
-  if (!options.dtype || *options.dtype == dtype::f32 || convertible(dtype::f32, *options.dtype))
-    return {};
-  return fault{
-      errc::unsupported_dtype, "load_options::dtype",
-      "tensors can be converted to F32, F16 and BF16, not to " + std::string(name(*options.dtype))};
-}
-
 // The alignment that cudaMalloc guarantees.
 constexpr std::uint32_t cuda_alignment_max = 256;
 
@@ -139,13 +131,8 @@ result<checked_fill> choose_for_request(const load_request& request,
 result<mapping_request> requested_mapping(const load_request& request, const device_set& devices) {
   const load_options& options = request.options;
   if (options.memory != tensor_memory::mapped) {
-    const char* const ignored = options.access != mapped_access::read_only ? "load_options::access"
-                                : options.unmappable != on_unmappable::refuse
-                                    ? "load_options::unmappable"
-                                : options.populate ? "load_options::populate"
-                                                   : nullptr;
-    if (ignored == nullptr) return mapping_request::none;
-    return fault{errc::invalid_options, ignored, "the option is only for mapped memory"};
+    if (auto status = check_owned_memory(options); !status) return status.error();
+    return mapping_request::none;
   }
   const char* const place = "load_options::memory";
   if (request.fill) {
@@ -279,6 +266,24 @@ std::vector<placement_rules> arena_rules(const plan_input_builder& builder, cons
 }
 
 }  // namespace
+
+result<void> check_dtype(const load_options& options) {
+  if (!options.dtype || *options.dtype == dtype::f32 || convertible(dtype::f32, *options.dtype))
+    return {};
+  return fault{
+      errc::unsupported_dtype, "load_options::dtype",
+      "tensors can be converted to F32, F16 and BF16, not to " + std::string(name(*options.dtype))};
+}
+
+result<void> check_owned_memory(const load_options& options) {
+  const char* const ignored = options.access != mapped_access::read_only ? "load_options::access"
+                              : options.unmappable != on_unmappable::refuse
+                                  ? "load_options::unmappable"
+                              : options.populate ? "load_options::populate"
+                                                 : nullptr;
+  if (ignored == nullptr) return {};
+  return fault{errc::invalid_options, ignored, "the option is only for mapped memory"};
+}
 
 result<opened_load> open_load(const load_request& request, const open_services& services) {
   const load_options& options = request.options;

@@ -49,6 +49,12 @@ struct opened_load {
   std::shared_ptr<const std::vector<chosen_tensor>> chosen;
 };
 
+// Returns an error if `load_options::dtype` is not a type to which tensors can be converted.
+result<void> check_dtype(const load_options& options);
+// Returns an error if an option is set that is only for mapped memory. `options.memory` must be
+// `owned`.
+result<void> check_owned_memory(const load_options& options);
+
 // The parts of a loader that open_load() uses.
 struct open_services {
   const loader_options& options;

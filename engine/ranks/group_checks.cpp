@@ -6,6 +6,7 @@
 #include <ringload/selection.hpp>
 
 #include "base/catch_as_fault.hpp"
+#include "load/open.hpp"
 #include "ranks/split_work.hpp"
 
 namespace ringload::inline v0::detail {
@@ -27,6 +28,8 @@ void check_options(const load_options& options) {
   if (options.memory != tensor_memory::owned) {
     throw error(errc::invalid_options, "group_load", "mapped memory cannot be used with a group");
   }
+  if (auto status = check_owned_memory(options); !status) throw to_error(status.error());
+  if (auto status = check_dtype(options); !status) throw to_error(status.error());
   if (options.tensor_alignment != 1) {
     throw error(errc::invalid_options, "group_load",
                 "a group supports no tensor_alignment, because ranks exchange packed tensors");

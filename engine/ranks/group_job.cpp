@@ -15,11 +15,11 @@
 #include "base/checked.hpp"
 #include "base/printable.hpp"
 #include "base/retry_allocation.hpp"
-#include "catalog/opened_checkpoint.hpp"
 #include "load/tensor_storage.hpp"
 #include "ranks/call_text.hpp"
 #include "ranks/check_same_call.hpp"
 #include "ranks/group_checks.hpp"
+#include "ranks/rank_files.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -142,30 +142,41 @@ void group_job::open_and_read(const source& from) {
   for (const unreadable_info& object : file_.catalog().unreadable) {
     if (!object.is_left_out) throw common_fault{{object.code, object.place, object.reason}};
   }
+  const bool is_in_files = compare_files();
   if (options_.reading == group_reading::own) return;
   work_division division = {may_split(options_)};
-  if (is_in_files_everywhere()) division.block_bytes_min = row_block_bytes_min;
+  if (is_in_files) division.block_bytes_min = row_block_bytes_min;
   read(split_work(file_.catalog(), group_->size(), division));
   require_same_call(*group_, "end of reading");
 }
 
-// Returns true if no rank reads the checkpoint from a store. All ranks return the same result.
-bool group_job::is_in_files_everywhere() {
+// Compares the files of all ranks. Returns true if no rank reads the checkpoint from a store. All
+// ranks return the same result, or throw the same error.
+bool group_job::compare_files() {
+  struct outcome {
+    different_files difference;
+    std::uint64_t is_from_store = 0;
+  };
   group& messages = group_->host_group();
-  std::byte from_store{std::ranges::any_of(
-      file_.opened()->files, [](const open_file& file) { return file.object != nullptr; })};
-  const std::span message(&from_store, 1);
+  rank_files own = describe_files(*file_.opened());
+  outcome found;
   if (messages.rank() != 0) {
-    messages.send(message, 0);
+    messages.send(std::as_bytes(std::span(&own, 1)), 0);
   } else {
-    std::byte answer{};
-    for (std::uint32_t rank = 1; rank < messages.size(); ++rank) {
-      messages.receive({&answer, 1}, rank);
-      from_store |= answer;
-    }
+    std::vector<rank_files> files(messages.size());
+    files.front() = own;
+    for (std::uint32_t rank = 1; rank < messages.size(); ++rank)
+      messages.receive(std::as_writable_bytes(std::span(&files[rank], 1)), rank);
+    found.difference = find_different_files(files).value_or(different_files());
+    found.is_from_store = std::ranges::count(files, 1U, &rank_files::from_store) > 0 ? 1 : 0;
   }
-  messages.broadcast(message, 0);
-  return from_store == std::byte{0};
+  messages.broadcast(std::as_writable_bytes(std::span(&found, 1)), 0);
+  const auto& [rank, other_rank] = found.difference;
+  if (rank == 0) return found.is_from_store == 0;
+  throw common_fault{{errc::mismatched_call, "rank " + std::to_string(rank),
+                      "it has opened another version of the files than rank " +
+                          std::to_string(other_rank) +
+                          ", because a file was replaced or modified while the ranks opened it"}};
 }
 
 void group_job::read(const std::vector<read_piece>& pieces) {

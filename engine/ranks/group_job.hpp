@@ -46,7 +46,7 @@ class group_job {
   template <class T, class Work>
   result<T> run_step(cancel_request& cancel, const Work& work);
   void open_and_read(const source& from);
-  bool is_in_files_everywhere();
+  bool compare_files();
   void read(const std::vector<read_piece>& pieces);
   std::vector<named_tensor> find(const group_call& call) const;
   void check(const group_call& call, const std::vector<named_tensor>& tensors) const;

@@ -145,8 +145,8 @@ class RINGLOAD_EXPORT group_load {
 
   /// Divides the tensor along `dim` and completes with the range of this rank. A range has
   /// ceil(size / ranks) indices, so the ranges of the last ranks may be shorter or empty. Fails
-  /// with `errc::invalid_selection` if the dimension does not exist, or if a range would begin
-  /// within a byte. This is possible for types of less than 8 bits.
+  /// with `errc::invalid_selection` if the dimension does not exist, or if the elements of one
+  /// index of the dimension are not whole bytes. This is possible for types of less than 8 bits.
   template <token_for<tensor> CompletionToken = default_token>
   auto shard_async(std::string_view name, std::uint32_t dim, CompletionToken&& token = {}) {
     return call({detail::group_call::call_kind::shard, {std::string(name)}, dim, 0, {}},
@@ -220,7 +220,9 @@ class RINGLOAD_EXPORT group_load {
 /// checkpoint. Each rank opens the checkpoint in its own file system, and the paths may differ.
 /// Fails with `errc::mismatched_call` if the checkpoints have different tensors, or if the ranks
 /// request different dtypes or pass different values of `reading`. Also fails with this error if
-/// only some of the ranks verify digests in the files.
+/// only some of the ranks verify digests in the files, or if two ranks on one machine have opened
+/// different files at the same paths, because a file was replaced at this time. Ranks on different
+/// machines are not compared in this way.
 ///
 /// With `group_reading::divided`, the loader's device must be equal to `group::memory()`. For a
 /// GPU, create the group with `nccl_group()`. If the devices differ, the load fails with

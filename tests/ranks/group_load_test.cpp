@@ -295,6 +295,25 @@ TEST_CASE("group_load: ranks that verify and ranks that do not are refused, and 
   });
 }
 
+TEST_CASE("group_load: options that no load accepts are refused when the load starts") {
+  const made_file file({f32("a", 1'000)});
+  for (const group_reading reading : {group_reading::divided, group_reading::own}) {
+    for (const bool is_dtype : {true, false}) {
+      on_threads(2, [&](group& all) {
+        loader with(host(), small_options(2, read_engine::threads));
+        group_options how;
+        how.reading = reading;
+        if (is_dtype) how.load.dtype = dtype::i32;
+        if (!is_dtype) how.load.populate = true;
+        const auto code = code_of(load_async(with, borrowed(all), file.name(), how, use_future));
+        const errc expected = is_dtype ? errc::unsupported_dtype : errc::invalid_options;
+        const bool is_refused = code == expected || code == errc::rank_failed;
+        return std::string(is_refused ? "" : "not refused: " + code.message());
+      });
+    }
+  }
+}
+
 TEST_CASE("group_load: shards of dequantised tensors are parts of the whole tensor") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.gguf").string();
