@@ -7,7 +7,9 @@ a random plan by which 4 ranks of Gloo load them with ringload.torch.load(), in 
 transport. Twenty pairs share a folder. Each rank compares its parts with those of the whole
 tensors. Before each load the folder is dropped out of the page cache. Prints the bytes that all ranks have
 read from the drive (read_bytes of /proc/self/io) over the bytes of the tensors: of all loads, and
-the most of one load. Ends with 1 if a tensor differs."""
+the most of one load. The same pair is also loaded by PyTorch's own reader, before or after, into
+DTensors of the same parts. Prints its time over the time of ringload. Ends with 1 if a tensor
+differs."""
 import argparse
 import datetime
 import os
@@ -16,9 +18,13 @@ import random
 import shutil
 import statistics
 import sys
+import time
+import warnings
 
 import torch
 from torch import distributed
+from torch.distributed import checkpoint
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor, init_device_mesh
 from torch_ranks import drop_cache, run_ranks
 
 import ringload.torch
@@ -64,14 +70,46 @@ def check(found, tensors, plan, rank):
         assert torch.equal(found[name], expected), (name, tensor.shape, plan[name], rank)
 
 
+def empty_state(tensors, plan, mesh):
+    """What PyTorch's reader fills: a DTensor for a divided tensor."""
+    state = {}
+    for name, tensor in tensors.items():
+        state[name] = torch.empty_like(tensor)
+        if plan[name] is not None:
+            state[name] = distribute_tensor(state[name], mesh, [Shard(plan[name])])
+    return state
+
+
+def load_by_torch(path, state):
+    checkpoint.load(state, checkpoint_id=str(path))
+    return {n: t.to_local() if isinstance(t, DTensor) else t for n, t in state.items()}
+
+
+def timed_cold(load, path, rank, group):
+    """Runs `load` without the folder in the page cache. Returns its result, and the time until all
+    ranks have finished."""
+    if rank == 0:
+        for file in path.iterdir():
+            drop_cache(file)
+    distributed.barrier(group)
+    begin = time.monotonic()
+    result = load()
+    distributed.barrier(group)
+    return result, time.monotonic() - begin
+
+
 def rank_main(rank, store, folder, options):
+    warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS,
         timeout=datetime.timedelta(minutes=5))
     group = distributed.new_group(list(range(RANKS)))
+    mesh = init_device_mesh("cpu", (RANKS,))
     choose = random.Random(options.seed)
-    read, ratios = 0, {way: [] for way in CARRIED}
+    ratios = {way: [] for way in CARRIED}
+    times = {way: [] for way in CARRIED}
     for pair in range(options.pairs):
         if pair % PAIRS_OF_FOLDER == 0:
             tensors = tensors_of(choose, options.kib)
@@ -86,23 +124,35 @@ def rank_main(rank, store, folder, options):
                         os.fsync(content.fileno())
             choose.setstate(state)
         plan = {name: choose.choice([None, *range(t.ndim)]) for name, t in tensors.items()}
-        if rank == 0:
-            for file in path.iterdir():
-                drop_cache(file)
-        distributed.barrier(group)
         way = list(CARRIED)[pair % len(CARRIED)]
-        before = bytes_read()
-        found = ringload.torch.load(str(path), process_group=group, plan=plan, **CARRIED[way])
-        read = torch.tensor(bytes_read() - before)
-        check(found, tensors, plan, rank)
+        state = empty_state(tensors, plan, mesh)
+
+        def by_ringload(plan=plan, way=way):
+            before = bytes_read()
+            found = ringload.torch.load(
+                str(path), process_group=group, plan=plan, **CARRIED[way])
+            return found, bytes_read() - before
+
+        loads = {"ringload": by_ringload, "torch": lambda s=state: load_by_torch(path, s)}
+        found, seconds = {}, {}
+        for by in sorted(loads, reverse=pair % 2 == 1):
+            found[by], seconds[by] = timed_cold(loads[by], path, rank, group)
+        parts, own_read = found["ringload"]
+        check(parts, tensors, plan, rank)
+        check(found["torch"], tensors, plan, rank)
+        times[way].append(seconds["torch"] / seconds["ringload"])
+        read = torch.tensor(own_read)
         distributed.all_reduce(read, group=group)
         ratios[way].append(int(read) / sum(t.numel() * 4 for t in tensors.values()))
     if rank == 0:
-        print("| transport | pairs | bytes read / bytes needed, mean | median | most |")
-        print("|---|---|---|---|---|")
+        print("| transport | pairs | bytes read / bytes needed, mean | median | most "
+              "| time, PyTorch / ringload, median | 5 % of the pairs are below |")
+        print("|---|---|---|---|---|---|---|")
         for way, found in ratios.items():
+            slowest = sorted(times[way])[len(times[way]) // 20]
             print(f"| {way} | {len(found)} | {statistics.mean(found):.3f} | "
-                  f"{statistics.median(found):.3f} | {max(found):.3f} |")
+                  f"{statistics.median(found):.3f} | {max(found):.3f} | "
+                  f"{statistics.median(times[way]):.1f} | {slowest:.1f} |")
     distributed.barrier(group)
     distributed.destroy_process_group()
 
