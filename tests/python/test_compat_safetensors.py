@@ -8,7 +8,7 @@ import numpy
 import pytest
 from conftest import same
 
-from ringload.compat.safetensors import SafetensorError, safe_open
+from ringload.compat.safetensors import SafetensorError, TensorSpec, safe_open, serialize
 from ringload.compat.safetensors import numpy as st_numpy
 
 
@@ -30,13 +30,17 @@ def test_safe_open_gives_names_tensors_and_what_the_header_says(sample, arrays, 
         file.keys()
 
 
-def test_what_was_mapped_may_be_written_to_and_outlives_the_handle(sample, arrays):
-    with safe_open(sample, framework="np") as file:
+@pytest.mark.parametrize("framework", ["np", "pt"])
+def test_a_tensor_may_be_written_to_and_outlives_the_handle(sample, arrays, framework):
+    if framework == "pt":
+        pytest.importorskip("torch")
+    with safe_open(sample, framework=framework) as file:
         array = file.get_tensor("model.layers.0.weight")
     array[0] = 5
-    assert not same(array, arrays["model.layers.0.weight"])
-    with safe_open(sample, framework="np") as file:
-        assert same(file.get_tensor("model.layers.0.weight"), arrays["model.layers.0.weight"])
+    assert not same(numpy.asarray(array), arrays["model.layers.0.weight"])
+    with safe_open(sample, framework=framework) as file:
+        again = numpy.asarray(file.get_tensor("model.layers.0.weight"))
+    assert same(again, arrays["model.layers.0.weight"])
 
 
 def test_slices_read_ranges_rows_and_steps(sample, arrays):
@@ -208,3 +212,57 @@ def test_safe_open_is_in_the_frameworks_modules_too(sample):
 
     with safe_open(sample, framework="pt") as file:
         assert file.get_tensor("i32").dtype == torch.int32
+
+
+def test_a_tensor_without_memory_is_not_saved(tmp_path):
+    torch = pytest.importorskip("torch")
+    from ringload.compat.safetensors import torch as st_torch
+
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    resized, viewed, short = torch.ones(4, 4), torch.ones(8, 4)[4:], torch.ones(8, 4)
+    for tensor, size in ((resized, 0), (viewed, 0), (short, 64)):
+        tensor.untyped_storage().resize_(size)
+    with FakeTensorMode():
+        fake = torch.ones(3)
+    for tensor in (resized, viewed, short, fake, torch._efficientzerotensor((3,))):
+        with pytest.raises(SafetensorError, match="has no memory"):
+            st_torch.save({"x": tensor})
+        with pytest.raises(SafetensorError, match="has no memory"):
+            st_torch.save_file({"x": tensor}, tmp_path / "x.safetensors")
+    assert list(tmp_path.iterdir()) == []
+    empty = st_torch.load(st_torch.save({"x": torch.empty(0, 3), "y": torch.arange(9)[4:7]}))
+    assert empty["x"].shape == (0, 3) and empty["y"].tolist() == [4, 5, 6]
+
+
+def test_a_distributed_tensor_is_not_saved():
+    torch = pytest.importorskip("torch")
+    tensors = pytest.importorskip("torch.distributed.tensor")
+    from ringload.compat.safetensors import torch as st_torch
+
+    group = torch.distributed
+    if not group.is_available() or group.is_initialized():
+        pytest.skip("no process group of its own")
+    group.init_process_group("gloo", store=group.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = tensors.init_device_mesh("cpu", (1,))
+        tensor = tensors.distribute_tensor(torch.ones(4), mesh, [tensors.Replicate()])
+        with pytest.raises(SafetensorError, match="has no memory"):
+            st_torch.save({"x": tensor})
+    finally:
+        group.destroy_process_group()
+
+
+def test_a_spec_has_memory_and_no_negative_size():
+    array = numpy.zeros(2, numpy.float32)
+    spec = {"dtype": "float32", "shape": [2], "data_ptr": array.ctypes.data, "data_len": 8}
+    assert serialize({"x": TensorSpec(**spec)}) == st_numpy.save({"x": array})
+    for wrong in ({"shape": [-1, -2]}, {"shape": [2**64]}, {"data_ptr": -1}, {"data_len": -8}):
+        with pytest.raises(OverflowError):
+            TensorSpec(**{**spec, **wrong})
+    with pytest.raises(TypeError):
+        TensorSpec(**{**spec, "shape": [2.5]})
+    with pytest.raises(SafetensorError, match="data_ptr is 0"):
+        serialize({"x": TensorSpec(**{**spec, "data_ptr": 0})})
+    empty = TensorSpec(dtype="float32", shape=[0, 3], data_ptr=0, data_len=0)
+    assert len(serialize({"x": empty})) > 8

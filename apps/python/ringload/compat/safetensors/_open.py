@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """safe_open: one file, whose tensors are read on request."""
 
+import numbers
 import operator
 import os
 from collections.abc import Iterator, Mapping
@@ -10,12 +11,13 @@ from ... import _convert, _core
 from ..._checkpoint import ranges
 from ..._errors import Error
 from .. import _shared
-from ._errors import SafetensorError, as_theirs
+from ._errors import SafetensorError, as_theirs, check_packed
 
 _frameworks = {
     "pt": "pt", "torch": "pt", "pytorch": "pt", "np": "np", "numpy": "np", "jax": "jax",
     "flax": "jax", "tf": "tf", "tensorflow": "tf", "mlx": "mlx", "paddle": "paddle",
 }  # fmt: skip
+_narrow_types = ("f4", "f6_e2m3", "f6_e3m2")  # Narrower than a byte.
 
 
 class TensorMeta:
@@ -34,6 +36,7 @@ class TensorMeta:
 
 def given_as(tensor, framework, device):
     """Returns a Tensor as a tensor of the framework."""
+    check_packed([tensor])
     if framework == "pt":
         made = _convert.torch_of(tensor)
         return made if tensor.device == device else made.to(device)
@@ -58,8 +61,9 @@ def given_as(tensor, framework, device):
 class safe_open:  # The name that it replaces.
     """Opens a file and reads its header. Tensors are read or mapped on request.
 
-    backend: "mmap" (get_tensor returns views of the file in host memory, copied on write) or
-    "pread" (get_tensor reads into separate memory).
+    backend: "mmap" or "pread". With "mmap" and PyTorch, get_tensor returns views of the file in
+    host memory, copied on write, and get_slice indexes as PyTorch does. Otherwise get_tensor reads
+    into separate memory, and get_slice takes integers, slices with a positive step and Ellipsis.
     """
 
     def __init__(
@@ -77,7 +81,8 @@ class safe_open:  # The name that it replaces.
         self._framework = _frameworks[framework]
         self._device = _shared.device_text(device)
         on = self._device if _shared.has_direct(self._device) else "cpu"
-        self._maps = backend == "mmap" and on == "cpu"
+        self._indexes_as_torch = backend == "mmap" and self._framework == "pt"
+        self._maps = self._indexes_as_torch and on == "cpu"
         self._mapped = None
         self._refused = None  # The error for a missing device. Only a read raises it.
         name = os.fspath(filename)
@@ -247,53 +252,88 @@ class PySafeSlice:
         return self._info.dtype.upper()
 
     def __getitem__(self, index: Any) -> Any:
-        index = _plain(index)
-        if isinstance(index, (slice, int, list)) or index is Ellipsis:
-            parts = [index]
+        handle = self._handle
+        parts = list(index) if isinstance(index, tuple) else [index]
+        if not handle._indexes_as_torch:
+            parts = _package_parts(index, parts)
+        elif _is_plain(parts):
+            _check_by_torch(index, self._info.shape)
         else:
-            parts = [_plain(part) for part in index]
-        shape = self._info.shape
-        if Ellipsis in parts:
-            at = parts.index(Ellipsis)
-            parts[at : at + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
-        if len(parts) > len(shape):
-            raise SafetensorError(f"{len(parts)} indices for a tensor of {len(shape)} dimensions")
+            if self._info.dtype in _narrow_types:
+                raise self._refused("expected integers, slices and at most one Ellipsis")
+            return handle.get_tensor(self._info.name)[index]
+        parts = self._expanded(parts)
         read, rest = [], []
         for dim, part in enumerate(parts):
             read_part, rest_part = self._split(part, dim, parts)
+            self._check_bytes(read_part, rest_part, dim)
             read.append(read_part)
             rest.append(rest_part)
-        handle = self._handle
         checkpoint = handle._readable()
         with as_theirs():
             tensor = checkpoint[self._info.name].load(tuple(read)).result()
         made = given_as(tensor, handle._framework, handle._device)
         return made[tuple(rest)] if any(part != slice(None) for part in rest) else made
 
+    def _expanded(self, parts):
+        """Returns the parts with slices in place of an Ellipsis."""
+        shape = self._info.shape
+        dots = [at for at, part in enumerate(parts) if part is Ellipsis]
+        if len(dots) > 1:
+            raise SafetensorError("an index must have at most one Ellipsis")
+        if dots:
+            whole = [slice(None)] * (len(shape) - len(parts) + 1)
+            parts = parts[: dots[0]] + whole + parts[dots[0] + 1 :]
+        if len(parts) > len(shape):
+            raise SafetensorError(f"{len(parts)} indices for a tensor of {len(shape)} dimensions")
+        return parts
+
     def _split(self, part, dim, parts):
         """Returns the range to be read, and the index that is applied to it afterwards."""
         size = self._info.shape[dim]
-        if isinstance(part, list):
-            if part:
-                raise SafetensorError("Non empty lists are not implemented")
-            return slice(0, 0), slice(None)
         if isinstance(part, slice):
-            stop = part.stop
-            if stop is not None and stop > size:
-                raise self._outside(parts, dim, stop - 1, size)
+            if not self._handle._indexes_as_torch:
+                self._check_slice(part, dim, parts)
             first, last, step = part.indices(size)
-            if step < 1:
-                raise SafetensorError("a step must be at least 1")
             return slice(first, max(first, last)), slice(None, None, step if step > 1 else None)
-        if not hasattr(part, "__index__"):
-            raise SafetensorError(f"{part!r} is no index")
-        at = part.__index__()
+        at = operator.index(part)
         if at < -size:
             raise SafetensorError(f"Invalid index {at} for dimension {dim} of size {size}")
         if at >= size:
             raise self._outside(parts, dim, at, size)
         at = at + size if at < 0 else at
         return slice(at, at + 1), 0
+
+    def _check_slice(self, part, dim, parts):
+        """Raises an error for a slice that the package refuses and PyTorch clamps."""
+        size = self._info.shape[dim]
+        first, last, step = (
+            None if end is None else operator.index(end)
+            for end in (part.start, part.stop, part.step)
+        )
+        if step is not None and step < 1:
+            raise SafetensorError(f"Slice step must be a positive integer, got {step}")
+        if first and first >= size:
+            raise self._outside(parts, dim, first, size)
+        if last is not None and last > size:
+            raise self._outside(parts, dim, last - 1, size)
+
+    def _check_bytes(self, read, rest, dim):
+        """Raises SafetensorError for an index that would select a part of a byte."""
+        if self._info.dtype not in _narrow_types:
+            return
+        packed = self._info.dtype == "f4"  # Otherwise F6, whose result is one row of bytes.
+        if packed and dim < len(self._info.shape) - 1:
+            return
+        if rest != slice(None):
+            raise self._refused("expected slices with step 1")
+        if packed and (read.start % 2 or read.stop % 2):
+            raise self._refused("expected a range that begins and ends at a whole byte")
+
+    def _refused(self, expected):
+        return SafetensorError(
+            f"tensor {self._info.name}: {self.get_dtype()} is narrower than a byte: {expected}"
+        )
 
     def _outside(self, parts, dim, at, size):
         words = ", ".join(_text(part) for part in parts)
@@ -303,12 +343,51 @@ class PySafeSlice:
         )
 
 
-def _plain(part):
-    """Returns an integer of any library as an int, and any other value as it is."""
-    try:
-        return operator.index(part)
-    except (TypeError, ValueError):
-        return part
+def _is_integer(part):
+    return isinstance(part, numbers.Integral) and not isinstance(part, bool)
+
+
+def _is_plain(parts):
+    """Returns True if the parts are integers, slices and at most one Ellipsis.
+
+    PyTorch takes a bool for a mask, and a tensor, array, list or range for a list of rows.
+    """
+    if sum(part is Ellipsis for part in parts) > 1:
+        return False
+    return all(part is Ellipsis or _is_integer(part) or _is_plain_slice(part) for part in parts)
+
+
+def _is_plain_slice(part):
+    if not isinstance(part, slice):
+        return False
+    return all(end is None or _is_integer(end) for end in (part.start, part.stop, part.step))
+
+
+def _check_by_torch(index, shape):
+    """Raises PyTorch's error for an index that does not fit the shape. No byte is read."""
+    import torch
+
+    torch.empty(shape, device="meta")[index]
+
+
+def _package_parts(index, parts):
+    """Returns slices, ints and Ellipsis. Raises SafetensorError for a part of another kind."""
+    if isinstance(index, list):
+        if index:
+            raise SafetensorError("Non empty lists are not implemented")
+        return [slice(0, 0)]
+    found = []
+    for at, part in enumerate(parts):
+        if part is not Ellipsis and not isinstance(part, slice):
+            try:
+                part = operator.index(part)
+            except (TypeError, ValueError):
+                raise SafetensorError(
+                    f"Unsupported slice index at position {at}: expected slice, int, or Ellipsis, "
+                    f"got {type(part).__name__}"
+                ) from None
+        found.append(part)
+    return found
 
 
 def _text(part):

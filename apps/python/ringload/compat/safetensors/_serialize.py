@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import json
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,13 +28,21 @@ _order = (
 ).split()
 
 
+def _unsigned(value, name):
+    """Returns the value as an int. Raises OverflowError unless it is in 0 to 2**64 - 1."""
+    value = operator.index(value)
+    if not 0 <= value < 2**64:
+        raise OverflowError(f"{name}: {value}: expected 0 to 2**64 - 1")
+    return value
+
+
 class TensorSpec:
     """A tensor in memory. The creator keeps the memory until the tensor is serialized."""
 
     __slots__ = ("_name", "_shape", "_address", "_bytes")
 
     def __init__(self, *, dtype: str, shape: Sequence[int], data_ptr: int, data_len: int) -> None:
-        shape = [int(size) for size in shape]
+        shape = [_unsigned(size, "a size of the shape") for size in shape]
         if dtype == "float4_e2m1fn_x2":
             self._name = "f4"
             shape = [*shape[:-1], shape[-1] * 2] if shape else shape
@@ -42,8 +51,8 @@ class TensorSpec:
         if self._name not in _bits:
             raise SafetensorError(f"dtype {dtype} is not covered")
         self._shape = shape
-        self._address = int(data_ptr)
-        self._bytes = int(data_len)
+        self._address = _unsigned(data_ptr, "data_ptr")
+        self._bytes = _unsigned(data_len, "data_len")
 
     @property
     def dtype(self) -> str:
@@ -68,6 +77,11 @@ class TensorSpec:
         if elements * _bits[self._name] != self._bytes * 8:
             raise SafetensorError(
                 f"tensor {name}: {self._bytes} bytes are not those of {self.dtype} {self._shape}"
+            )
+        if self._bytes and not self._address:
+            raise SafetensorError(
+                f"tensor {name}: {self._bytes} bytes without memory (data_ptr is 0): {self.dtype} "
+                f"{self._shape}"
             )
         return self
 

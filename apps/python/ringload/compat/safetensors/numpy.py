@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import _shared
-from ._errors import as_theirs
+from ._errors import as_theirs, check_packed
 from ._open import safe_open
 from ._serialize import TensorSpec, loaded, serialize, serialize_file
 
@@ -47,7 +47,9 @@ def save_file(
 
 def load(data: Any) -> dict[str, Any]:
     """Returns the arrays of a file's bytes."""
-    return loaded(data).numpy()
+    model = loaded(data)
+    check_packed(model.values())
+    return model.numpy()
 
 
 def load_file(filename: _shared.Path, *, backend: str = "mmap") -> dict[str, Any]:
@@ -55,4 +57,6 @@ def load_file(filename: _shared.Path, *, backend: str = "mmap") -> dict[str, Any
     import os
 
     with as_theirs(os.fspath(filename)):
-        return _shared.loader().load(filename, strictness="reference").result().numpy()
+        model = _shared.loader().load(filename, strictness="reference").result()
+        check_packed(model.values())
+        return model.numpy()

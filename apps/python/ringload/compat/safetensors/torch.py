@@ -9,7 +9,7 @@ import torch
 
 from ..._convert import storage_of
 from .. import _shared
-from ._errors import as_theirs
+from ._errors import SafetensorError, as_theirs, check_packed
 from ._open import safe_open
 from ._serialize import TensorSpec, loaded, serialize, serialize_file
 
@@ -100,6 +100,20 @@ def _name_of(dtype):
     return str(dtype).rpartition(".")[2]
 
 
+def _check_memory(name, tensor):
+    """Raises SafetensorError for a tensor in host memory whose storage lacks its elements.
+
+    FSDP resizes storages to 0, and tensors such as FakeTensor and DTensor have no storage.
+    """
+    needed = tensor.nelement() * tensor.element_size()
+    begin = tensor.storage_offset() * tensor.element_size()
+    if needed and (not storage_ptr(tensor) or begin + needed > storage_size(tensor)):
+        raise SafetensorError(
+            f"the tensor `{name}` ({type(tensor).__name__} {list(tensor.shape)}) has no memory: "
+            f"expected a storage of {begin + needed} bytes"
+        )
+
+
 def _specs(tensors, kept):
     if not isinstance(tensors, dict):
         raise ValueError(f"Expected a dict of [str, torch.Tensor] but received {type(tensors)}")
@@ -129,6 +143,7 @@ def _specs(tensors, kept):
             tensor = tensor.to("cpu")
         if tensor.is_conj() or tensor.is_neg():
             tensor = tensor.resolve_conj().resolve_neg().contiguous()
+        _check_memory(name, tensor)
         kept.append(tensor)
         found[name] = TensorSpec(
             dtype=_name_of(tensor.dtype),
@@ -185,15 +200,22 @@ def save_model(
 
 def load(data: Any) -> dict[str, Any]:
     """Returns the tensors of a file's bytes."""
-    return loaded(data).torch()
+    model = loaded(data)
+    check_packed(model.values())
+    return model.torch()
 
 
 def load_file(
     filename: _shared.Path, device: Any = "cpu", *, backend: str = "mmap"
 ) -> dict[str, Any]:
     """Returns the tensors of a file, in separate memory on that device."""
+    device = _shared.device_text(device)
+    on = device if _shared.has_direct(device) else "cpu"
     with as_theirs(os.fspath(filename)):
-        return _shared.loaded_torch(filename, device, strictness="reference")
+        model = _shared.loader(on).load(filename, strictness="reference").result()
+        check_packed(model.values())
+        found = model.torch()
+    return found if on == device else {name: found[name].to(device) for name in found}
 
 
 def load_model(
