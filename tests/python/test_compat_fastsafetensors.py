@@ -4,6 +4,7 @@
 import copy
 import json
 import pickle
+import struct
 import types
 import warnings
 
@@ -133,6 +134,81 @@ def test_parallel_loader_takes_what_the_reference_implementation_takes(tmp_path,
     path = write_with_duplicate_key(tmp_path / "d.safetensors")
     loader = fst.ParallelLoader(None, [path], use_tqdm_on_load=False, nogds=True, **how)
     assert {name: tensor.tolist() for name, tensor in loader.iterate_weights()} == {"x": [1, 2]}
+
+
+@pytest.mark.parametrize("how", [{}, {"max_batch_bytes": 64 << 20}])
+def test_a_parallel_loader_that_is_closed_meanwhile_says_so(tmp_path, how):
+    arrays = {f"t{i}": numpy.ones(4) for i in range(5)}
+    loader = parallel([write_safetensors(tmp_path / "x.safetensors", arrays)], **how)
+    pairs = loader.iterate_weights()
+    next(pairs)
+    loader.close()
+    with pytest.raises(RuntimeError, match="the loader is closed"):
+        next(pairs)
+    with pytest.raises(RuntimeError, match="the loader is closed"):
+        next(loader.iterate_weights())
+
+
+@pytest.mark.parametrize("how", [{}, {"queue_size": -1}, {"max_batch_bytes": 64 << 20}])
+def test_a_parallel_loader_yields_in_file_order(tmp_path, how):
+    """The large tensor in the middle of each file arrives last."""
+    sizes = [1, 20 << 20, 3, 0, 70_000, 5]
+    paths, expected = [], []
+    for i in range(2):
+        arrays = {f"{i}.{9 - j}": numpy.full(n, j, numpy.uint8) for j, n in enumerate(sizes)}
+        paths.append(write_safetensors(tmp_path / f"{i}.safetensors", arrays))
+        expected += [name for name, array in arrays.items() if array.size]
+    for _ in range(3):
+        names = [name for name, _ in parallel(paths, **how).iterate_weights()]
+        assert [name for name in names if name in expected] == expected
+        assert len(names) == 12
+
+
+def write_raw(path, dtype, shape, nbytes):
+    entries = {
+        "x": {"dtype": dtype, "shape": shape, "data_offsets": [0, nbytes]},
+        "y": {"dtype": "U8", "shape": [2], "data_offsets": [nbytes, nbytes + 2]},
+    }
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(nbytes + 2))
+    return str(path)
+
+
+def loaded(path, keep=None):
+    loader = fst.SafeTensorsFileLoader(None, "cpu", nogds=True)
+    loader.set_tensor_filter(keep)
+    loader.add_filenames({0: [path]})
+    return loader.copy_files_to_device()
+
+
+def reads_of(path):
+    return [
+        lambda: loaded(path),
+        lambda: fst.fastsafe_open(path, nogds=True),
+        lambda: list(parallel([path]).iterate_weights()),
+        lambda: parallel([path], max_batch_bytes=1 << 20),
+    ]
+
+
+def test_f6_is_refused(tmp_path):
+    path = write_raw(tmp_path / "x.safetensors", "F6_E2M3", [4], 3)
+    for read in (*reads_of(path), lambda: fst.SafeTensorsMetadata.from_file(path)):
+        with pytest.raises(ValueError, match="'F6_E2M3' is not a valid DType"):
+            read()
+
+
+@pytest.mark.parametrize("shape, nbytes", [([2, 3], 3), ([0, 3], 0), ([2, 1], 1)])
+def test_f4_with_an_odd_last_dimension_is_refused(tmp_path, shape, nbytes):
+    path = write_raw(tmp_path / "x.safetensors", "F4", shape, nbytes)
+    for read in reads_of(path):
+        with pytest.raises(ValueError, match="tensor 'x': F4 of the shape"):
+            read()
+    keep = "y".__eq__
+    assert loaded(path, keep).get_tensor("y").tolist() == [0, 0]
+    for how in ({}, {"max_batch_bytes": 1 << 20}):
+        pairs = parallel([path], tensor_filter=keep, **how).iterate_weights()
+        assert [name for name, _ in pairs] == ["y"]
 
 
 @pytest.fixture

@@ -330,6 +330,90 @@ except RuntimeError as failure:
     assert told.stdout.startswith("40\nrunai_model_streamer is imported already")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import runai_model_streamer.safetensors_streamer.safetensors_pytorch as x",
+        "from runai_model_streamer.safetensors_streamer import safetensors_pytorch as x",
+        "import runai_model_streamer.safetensors_streamer.safetensors_streamer as x",
+        "import runai_model_streamer.file_streamer.requests_iterator as x",
+        "from runai_model_streamer.s3_utils import s3_utils as x",
+        "from runai_model_streamer.distributed_streamer import distributed_streamer as x",
+        "from runai_model_streamer import safetensors_streamer as x",
+    ],
+)
+def test_submodules_are_imported_as_modules_after_install(statement):
+    program = f"""
+from ringload.compat import runai_model_streamer as ours
+ours.install()
+{statement}
+print(type(x).__name__)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert found.stdout == "module\n", found.stderr
+
+
+def write_raw(path, dtype, shape, nbytes):
+    header = {"x": {"dtype": dtype, "shape": shape, "data_offsets": [0, nbytes]}}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(range(nbytes)))
+    return str(path)
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3FNUZ", "F6_E2M3"])
+def test_types_that_the_package_lacks_are_refused_by_name(package, tmp_path, dtype):
+    nbytes = 3 if dtype == "F6_E2M3" else 4
+    path = write_raw(tmp_path / "x.safetensors", dtype, [4], nbytes)
+    with package.SafetensorsStreamer() as streamer:
+        with pytest.raises(ValueError, match=f"Unsupported dtype '{dtype}' in tensor 'x'"):
+            streamer.stream_file(path)
+
+
+@pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="this PyTorch has no F4")
+def test_shapes_of_f4_are_those_of_pytorch(package, tmp_path):
+    path = write_raw(tmp_path / "x.safetensors", "F4", [4, 6], 12)
+    with package.SafetensorsStreamer() as streamer:
+        streamer.stream_file(path)
+        found = streamer.files_to_tensors_metadata[0][0]
+        assert found.shape == [4, 6] and found.get_storage_shape() == [4, 3]
+        assert found.get_item_count() == 12
+        assert [tuple(tensor.shape) for _, tensor in streamer.get_tensors()] == [(4, 3)]
+    for shape in ([2, 3], [0, 3]):
+        path = write_raw(tmp_path / "odd.safetensors", "F4", shape, shape[0] * 3 // 2)
+        with package.SafetensorsStreamer() as streamer:
+            with pytest.raises(ValueError, match="Corrupted Tensor 'x'"):
+                streamer.stream_file(path)
+
+
+def test_only_folders_that_exist_are_listed(package, tmp_path):
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "empty").mkdir()
+    with package.FileStreamer() as streamer:
+        assert streamer.list_files(str(tmp_path / "empty")) == []
+        for name in ("absent", "file"):
+            with pytest.raises(ValueError):
+                streamer.list_files(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("offset, size", [(0, -5), (-1, 5)])
+def test_negative_ranges_are_refused(package, tmp_path, offset, size):
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 100)
+    with package.FileStreamer() as streamer:
+        with pytest.raises(ValueError):
+            streamer.stream_files([package.FileChunks(0, str(path), [offset], [size])])
+
+
+def test_prepare_request_takes_discover_ranks(folder):
+    module = importlib.import_module(ours.__name__ + ".safetensors_pytorch")
+    with ours.DistributedStreamer() as streamer:
+        found = module.prepare_request(streamer, files_of(folder), None, discover_ranks=False)
+    assert len(found) == 2
+
+
 def test_other_stores_are_refused_by_name(folder, tmp_path):
     for address in ("gs://bucket/model", "az://container/model"):
         with pytest.raises(ImportError, match=re.escape(address)):

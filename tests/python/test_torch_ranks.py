@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -675,6 +676,36 @@ def test_plans_are_styles_dimensions_functions_and_placements():
         cut("packed_colwise", "w", 6, 6)
 
 
+@pytest.mark.parametrize(
+    ("styles", "expected"),
+    [
+        ("ep_router gather local megamoe_router megamoe_experts moe_experts_allreduce", None),
+        ("activation activation_seq_dim_2 module_allgather module_allgather_split", None),
+        ("module_allgather_hidden_states", None),
+        ("colwise_allgather colwise_loss_parallel", (1, 1)),
+        ("rowwise_allreduce rowwise_reduce_scatter moe_tp_down_rowwise", (2, 1)),
+        ("vocab_allreduce vocab_reduce_scatter", (0, 1)),
+        ("moe_tp_gate_up_colwise", (1, 2)),
+    ],
+)
+def test_plans_have_the_styles_of_older_and_newer_transformers(styles, expected):
+    for style in styles.split():
+        assert cut(style, "w", 4, 8, 6) == expected, style
+    assert cut("rowwise_allreduce", "o_proj.bias", 4) is None
+    with pytest.raises(ringload.UsageError, match="no dimension -2"):
+        cut("moe_tp_gate_up_colwise", "w", 8)
+
+
+def test_the_plan_of_gpt_oss_is_accepted():
+    plan = {
+        "model.layers.*.mlp.router": "ep_router",
+        "model.layers.*.mlp.experts.gate_up_proj": "grouped_gemm",
+        "model.layers.*.mlp.experts": "moe_tp_experts",
+    }
+    assert cut(plan, "model.layers.0.mlp.router.weight", 4, 6) is None
+    assert cut(plan, "model.layers.0.mlp.experts.gate_up_proj", 4, 6, 8) == (0, 1)
+
+
 def test_plans_of_dtensor_placements():
     placements = pytest.importorskip("torch.distributed.tensor", reason="this PyTorch is older")
     assert cut([placements.Shard(1)], "w", 8, 6) == (1, 1)
@@ -718,6 +749,55 @@ def test_empty_tensor_is_divided(tmp_path):
         options = {**by(transport), "plan": {"x": 1, "y": 1}}
         for found, _ in on_ranks(tmp_path, 2, load, path, options):
             check(found, {"x": arrays["x"], "y": numpy.ones((4, 1), numpy.float32)})
+
+
+def test_a_bucket_of_only_empty_tensors_is_loaded(tmp_path):
+    arrays = {"x": numpy.zeros((0, 4), numpy.float32), "y": numpy.ones((4, 2), numpy.float32)}
+    entry = '"x":{"dtype":"F32","shape":[0,4],"data_offsets":[0,0]}'
+    entry += ',"y":{"dtype":"F32","shape":[4,2],"data_offsets":[0,32]}'
+    header = ("{" + entry).ljust(4087) + "}"  # The tensors begin at byte 4096, as a page.
+    path = tmp_path / "x.safetensors"
+    content = struct.pack("<Q", len(header)) + header.encode() + arrays["y"].tobytes()
+    path.write_bytes(content)
+    for transport in ("group", "shared_memory", "mapped"):
+        for plan in (None, 0, 1):
+            options = {**by(transport), "plan": plan, "window": 1}
+            for found, _ in on_ranks(tmp_path, 2, _load_in_order, str(path), options):
+                assert found == [("x", (0, 2 if plan == 1 else 4))], (transport, plan)
+
+
+def _load_in_order(group, path, options):
+    found, stats = load(group, path, {**options, "select": "x"})
+    return [(name, array.shape) for name, array in found.items()], stats
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"dtype": "i8"}, "not to i8"),
+        ({"window": "1apple"}, "'1apple' is not a size"),
+        ({"transport": "x"}, "unknown transport 'x'"),
+        ({"memory": "x"}, "unknown memory 'x'"),
+        ({"device": "xpu"}, "xpu"),
+        ({"bogus": 1}, "unknown option bogus"),
+    ],
+)
+def test_an_invalid_option_of_one_rank_is_an_error_on_all(tmp_path, checkpoint, options, reason):
+    path, arrays = checkpoint
+    first, second = on_ranks(tmp_path, 2, _load_again, path, options)
+    assert reason in first[0] and not first[0].startswith("RankFailedError"), first
+    assert second[0].startswith("RankFailedError: rank 0: ") and reason in second[0], second
+    assert first[1] == second[1] == sorted(arrays)
+
+
+def _load_again(group, path, options):
+    given = options if distributed.get_rank(group) == 0 else {}
+    try:
+        load(group, path, given)
+        text = "no error"
+    except Exception as failure:
+        text = f"{type(failure).__name__}: {failure}"
+    return text, sorted(load(group, path, {})[0])
 
 
 def test_long_failures_reach_all_ranks(tmp_path, checkpoint):

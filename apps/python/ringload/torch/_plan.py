@@ -18,10 +18,22 @@ class Cut(NamedTuple):
 # The styles of transformers. Linear layers store weights as (output, input).
 _replicated_styles = frozenset(
     "replicate replicated_with_grad_allreduce sequence_parallel all_reduce mla_kv_a_proj "
-    "local_params moe_tp_experts moe_identity_expert".split()
+    "local local_params gather moe_tp_experts moe_identity_expert ep_router megamoe_router "
+    "megamoe_experts moe_experts_allreduce activation activation_seq_dim_2 module_allgather "
+    "module_allgather_hidden_states module_allgather_split".split()
 )
-_output_styles = frozenset("colwise colwise_rep colwise_gather_output local_colwise".split())
-_input_styles = frozenset("rowwise rowwise_rep rowwise_split_input local_rowwise".split())
+_output_styles = frozenset(
+    "colwise colwise_rep colwise_gather_output colwise_allgather colwise_loss_parallel "
+    "local_colwise".split()
+)
+_input_styles = frozenset(
+    "rowwise rowwise_rep rowwise_split_input rowwise_allreduce rowwise_reduce_scatter "
+    "local_rowwise".split()
+)
+# The first dimension of an embedding is the vocabulary. That of grouped_gemm is the experts.
+_first_styles = frozenset(
+    "embedding_rowwise vocab_allreduce vocab_reduce_scatter grouped_gemm".split()
+)
 
 
 def _cut_of_style(style, name, ndim):
@@ -36,14 +48,21 @@ def _cut_of_style(style, name, ndim):
         return Cut(0) if is_vector else Cut(ndim - 2, 2)
     if style == "packed_rowwise":
         return None if is_vector else Cut(ndim - 1, 2)
-    if style in ("embedding_rowwise", "grouped_gemm"):
+    if style in _first_styles:
         return Cut(0)
+    if style == "moe_tp_gate_up_colwise":
+        return Cut(-2, 2)
+    if style == "moe_tp_down_rowwise":
+        return Cut(-1)
     if style == "embedding_colwise":
         return Cut(1)
     raise usage(
         f"plan: tensor '{name}': the style '{style}' is unknown; known are "
-        + ", ".join(sorted({*_replicated_styles, *_output_styles, *_input_styles}))
-        + ", packed_colwise, packed_rowwise, embedding_rowwise, embedding_colwise, grouped_gemm"
+        + ", ".join(
+            sorted({*_replicated_styles, *_output_styles, *_input_styles, *_first_styles})
+        )
+        + ", packed_colwise, packed_rowwise, embedding_colwise, moe_tp_gate_up_colwise, "
+        "moe_tp_down_rowwise"
     )
 
 

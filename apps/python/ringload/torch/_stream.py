@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 
+import torch
 from torch import distributed
 
 from .. import _core
@@ -94,9 +95,20 @@ def _default_device(group):
     backend = str(distributed.get_backend(group))
     if "nccl" not in backend or "gloo" in backend:
         return "cpu"
-    import torch
-
     return f"cuda:{torch.cuda.current_device()}"
+
+
+def _usable(device, group):
+    """Returns the device for messages. A rank with an invalid device can still report that."""
+    if device == "cpu":
+        return device
+    try:
+        if torch.device(device).type in ("cpu", "cuda"):
+            torch.empty(1, device=device)
+            return device
+    except (RuntimeError, AssertionError, NotImplementedError):
+        pass
+    return _default_device(group)
 
 
 def _remote(given):
@@ -143,27 +155,17 @@ class Stream(ProcessBound):
     ):  # fmt: skip
         if process_group is None:
             raise TypeError("process_group must be a group of torch.distributed, not None")
-        if transport not in ("automatic", "group", "shared_memory"):
-            raise usage(f"unknown transport '{transport}'")
-        if memory not in ("owned", "mapped"):
-            raise usage(f"unknown memory '{memory}'")
-        unknown = set(options) - _reading_options
-        if unknown:
-            raise usage(f"unknown option {sorted(unknown)[0]}")
         device = str(device) if device is not None else _default_device(process_group)
         self.stats = {"transport": "", "buckets": 0, "bytes": 0}
-        self._dtype = conversion_of(dtype)
-        self._options = load_options(options)
-        self._group = RankGroup(process_group, float(timeout), device)
+        self._group = RankGroup(process_group, float(timeout), _usable(device, process_group))
         self._pending = None
         self._pairs = None
         self._loader = None
         self._transport = None
         try:
+            given = {**options, "dtype": dtype, "transport": transport, "memory": memory}
             network = {"remote": _remote(remote), "offline": offline, "hdf5": hdf5}
-            memory_bytes = size(window, "window")
-            carried = (transport, memory)
-            self._open(source, plan, select, device, carried, memory_bytes, network)
+            self._open(source, plan, select, device, given, window, network)
         except BaseException as failure:
             self._end(failure)
             raise
@@ -171,9 +173,12 @@ class Stream(ProcessBound):
 
     # --- Before the first byte, all ranks agree on the load.
 
-    def _open(self, source, plan, select, device, wanted, window, network):
+    def _open(self, source, plan, select, device, given, window, network):
         failure, description = None, {}
         try:
+            # The ranks meet even if the options of this rank are invalid.
+            wanted = self._accept(given)
+            window = size(window, "window")
             self._loader = Loader(device, **network)
             items = self._items(source, plan, select)
             self._buckets = make_buckets(items, max(window // 2, 1))
@@ -197,6 +202,21 @@ class Stream(ProcessBound):
         self.stats["transport"] = self._transport.name
         self.stats["buckets"] = len(self._buckets)
         self.nbytes = sum(item.nbytes for bucket in self._buckets for item in bucket.items)
+
+    def _accept(self, given):
+        """Checks the options and stores those of the reads. Returns (transport, memory)."""
+        options = dict(given)
+        dtype, transport, memory = (options.pop(key) for key in ("dtype", "transport", "memory"))
+        if transport not in ("automatic", "group", "shared_memory"):
+            raise usage(f"unknown transport '{transport}'")
+        if memory not in ("owned", "mapped"):
+            raise usage(f"unknown memory '{memory}'")
+        unknown = set(options) - _reading_options
+        if unknown:
+            raise usage(f"unknown option {sorted(unknown)[0]}")
+        self._dtype = conversion_of(dtype)
+        self._options = load_options(options)
+        return transport, memory
 
     def _items(self, source, plan, select):
         checkpoint, self._identities = open_local(

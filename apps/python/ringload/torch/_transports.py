@@ -326,7 +326,11 @@ class SharedMemory:
 
     def deliver(self, prepared):
         found = dict(prepared.own)
-        if prepared.shared is None:
+        if prepared.shared is None:  # A bucket without bytes has no memory.
+            for item in prepared.bucket.laid_out:
+                found[item.name] = torch.empty(
+                    item.local_shape(), dtype=item.dtype, device=self._device
+                )
             return found
         memory = prepared.memory
         if not prepared.bucket.is_copied:

@@ -11,6 +11,7 @@ from ..._convert import torch_dtype, torch_of
 from ..._names import dtype_name
 from .. import _shared
 from .common import SingleGroup, TensorFrame, owner
+from .dtypes import element_bits
 
 _convertible = ("f32", "f16", "bf16")
 _has_warned_of_gds = False
@@ -33,6 +34,23 @@ def warn_of_gds(nogds, use_fgds=False):
         UserWarning,
         stacklevel=3,
     )
+
+
+def check_types(path, infos, keeps=None):
+    """Raises ValueError for a type or a shape that the package refuses.
+
+    keeps: a predicate of names. The shapes of other tensors are not checked.
+    """
+    for info in infos:
+        name = info.dtype.upper()
+        if name not in element_bits:
+            raise ValueError(f"{path}: tensor '{info.name}': '{name}' is not a valid DType")
+        is_odd = name == "F4" and (not info.shape or info.shape[-1] % 2)
+        if is_odd and (keeps is None or keeps(info.name)):
+            raise ValueError(
+                f"{path}: tensor '{info.name}': F4 of the shape {list(info.shape)}, expected an "
+                "even last dimension, because PyTorch packs two values into an element"
+            )
 
 
 class TensorBase:
@@ -153,6 +171,7 @@ class SafeTensorsFileLoader:
         ]
         for path, rank, operation in opening:
             checkpoint = operation.result()
+            check_types(path, checkpoint.infos(), lambda name: False)
             self._files.append(_File(path, rank, checkpoint))
             self.meta[path] = (checkpoint, rank)
             self._infos.update((info.name, info) for info in checkpoint.infos())
@@ -204,6 +223,7 @@ class FilesBufferOnDevice:
         self._convert = {"dtype": dtype} if dtype in _convertible else {}
         self._places = {}
         for file in sorted(loader._files, key=lambda one: str(one.path)):
+            check_types(file.path, file.checkpoint.infos(), loader._keeps)
             for info in file.checkpoint.infos():
                 if not loader._keeps(info.name):
                     continue

@@ -74,9 +74,12 @@ class ParallelLoader:
         if is_bounded:
             is_resident = resident_tensor or (lambda name: accumulate_resident)
             opening = [self._loader.open(path, strictness="reference") for path in self._files]
+            opened = [operation.result() for operation in opening]
+            for path, checkpoint in zip(self._files, opened):
+                loader.check_types(path, checkpoint.infos(), tensor_filter)
             files = [
-                chunk_plan.file_sizes(path, operation.result(), tensor_filter, is_resident)
-                for path, operation in zip(self._files, opening)
+                chunk_plan.file_sizes(path, checkpoint, tensor_filter, is_resident)
+                for path, checkpoint in zip(self._files, opened)
             ]
             drops_copies = self._copies and any(
                 file.resident_bytes < sum(file.tensors.values()) for file in files
@@ -86,8 +89,11 @@ class ParallelLoader:
             )
 
     def iterate_weights(self) -> Iterator[tuple[str, Any]]:
-        if self._closed:
-            raise RuntimeError("the loader is closed")
+        """Yields the tensors in the order of the files, and of each file's bytes.
+
+        So all ranks get them in the same order.
+        """
+        self._check_open()
         found = self._file_by_file() if self._chunks is None else self._chunk_by_chunk()
         for name, tensor in self._shown(found):
             made = torch_of(tensor)
@@ -98,21 +104,41 @@ class ParallelLoader:
                 made = made.clone()
             yield name, made
             del made
+            self._check_open()
+
+    def _check_open(self):
+        if self._closed:
+            raise RuntimeError("the loader is closed")
 
     def _file_by_file(self):
         keep = self._filter
         select = None if keep is None else (lambda info: keep(info.name))
-        left = collections.deque(self._files)
-        while (left or self._running) and not self._closed:
-            while left and len(self._running) < self._depth:
-                stream = self._loader.stream(left.popleft(), select=select, strictness="reference")
-                self._running.append(stream)
-            yield from self._running[0]
+        left, begun = collections.deque(self._files), collections.deque()
+        while left or begun:
+            while left and len(begun) < self._depth:
+                begun.append(left.popleft())
+                starting = self._loader.start(begun[-1], select=select, strictness="reference")
+                self._running.append(starting)
+            load = self._running[0] = self._running[0].result()
+            infos = load.infos()
+            loader.check_types(begun.popleft(), infos)
+            yield from self._in_file_order(load, [info.name for info in infos])
+            del load
             self._running.popleft()
+
+    @staticmethod
+    def _in_file_order(load, names):
+        arrived = {}
+        for name in names:
+            while name not in arrived:
+                other, tensor = next(load)
+                arrived[other] = tensor
+                del tensor
+            yield name, arrived.pop(name)
 
     def _chunk_by_chunk(self):
         left = collections.deque(self._chunks)
-        while (left or self._running) and not self._closed:
+        while left or self._running:
             while left and len(self._running) < self._depth:
                 checkpoint, names = left.popleft()
                 wanted = _core.Selection().names(names)

@@ -79,3 +79,7 @@ def install() -> None:
             "before anything imports it"
         )
     sys.modules.update({_name + ending: module for ending, module in _modules.items()})
+    for ending, module in _modules.items():
+        parent, _, name = ending.rpartition(".")
+        if name:  # `import a.b as x` reads the attribute b of a.
+            setattr(_modules[parent], name, module)

@@ -104,8 +104,12 @@ class DistributedStreamer:
         device: Any,
         is_distributed: bool,
         owned: bool = True,
+        discover_ranks: bool = True,
     ) -> None:
-        """Begins to read. get_chunks() yields the ranges."""
+        """Begins to read. get_chunks() yields the ranges.
+
+        discover_ranks: has no effect, because each rank reads its ranges by itself.
+        """
         self.file_streamer.stream_files(file_stream_requests, credentials, device, owned=owned)
 
     def get_chunks(self) -> Iterator[Tuple[int, int, torch.Tensor]]:

@@ -96,6 +96,15 @@ class FileChunks:
         return f"FileChunks(id={self.id!r}, path={self.path!r}, {len(self.sizes)} ranges)"
 
 
+def _check_ranges(request: FileChunks) -> None:
+    for offset, size in zip(request.offsets, request.sizes):
+        if not (0 <= offset < 1 << 64 and 0 <= size < 1 << 64):
+            raise ValueError(
+                f"{request.path}: a range of {size} bytes at byte {offset}: expected an offset and "
+                "a size from 0 to 2**64 - 1"
+            )
+
+
 def _read_file(path: str, offset: int, into: memoryview) -> None:
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -143,7 +152,7 @@ class FileStreamer:
         allow_patterns: Optional[List[str]] = None,
         ignore_patterns: Optional[List[str]] = None,
     ) -> List[Tuple[str, int]]:
-        """Returns (path, bytes) of the files in a folder."""
+        """Returns (path, bytes) of the files in a folder. The folder must exist."""
         check_readable(prefix)
         found = _listed_objects(prefix) if is_s3_path(prefix) else _listed_files(prefix)
         within = len(with_slash(prefix))
@@ -169,6 +178,8 @@ class FileStreamer:
         if left:
             raise ValueError(f"cannot start a new stream while {left} ranges of another are left")
         check_paths([request.path for request in file_stream_requests])
+        for request in file_stream_requests:
+            _check_ranges(request)
         self.device_str = host_or_device(device)
         sizes = [size for request in file_stream_requests for size in request.sizes]
         limit = _settings.memory_limit() if memory_limit is None else memory_limit
@@ -243,6 +254,8 @@ class FileStreamer:
 
 
 def _listed_files(prefix: str) -> dict[str, int]:
+    if not os.path.isdir(prefix):
+        raise ValueError(f"Could not list '{prefix}': no folder has this name")
     found = {}
     for folder, _, names in os.walk(prefix):
         for name in names:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The content of safetensors files, read from their headers."""
 
+import math
 import os
 from typing import Any, List, NamedTuple, Optional, Tuple
 
@@ -42,15 +43,24 @@ class SafetensorMetadata:
         self.shape: List[int] = safetensorMetadata["shape"]
         self.dtype: str = safetensorMetadata["dtype"]
         self.offsets = Offsets(safetensorMetadata["data_offsets"])
+        self.get_storage_shape()
+
+    def get_storage_shape(self) -> List[int]:
+        """Returns the shape of the PyTorch tensor. An element of F4 has two values of a row."""
+        if self.dtype != "F4":
+            return list(self.shape)
+        if not self.shape or self.shape[-1] % 2:
+            raise ValueError(
+                f"Corrupted Tensor '{self.name}': F4 of the shape {self.shape}, expected an even "
+                "last dimension, because PyTorch packs two values into an element"
+            )
+        return [*self.shape[:-1], self.shape[-1] // 2]
 
     def get_bytesize(self) -> int:
         return self.offsets.get_diff()
 
     def get_item_count(self) -> int:
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.get_storage_shape())
 
     def get_element_size(self) -> int:
         return torch.empty((), dtype=self.get_torch_dtype()).element_size()
@@ -62,10 +72,12 @@ class SafetensorMetadata:
 
 def _torch_dtype(dtype: str, name: str) -> Any:
     try:
-        return torch_dtype(dtype)
+        if dtype in _names:
+            return torch_dtype(dtype)
     except (Error, TypeError, ValueError):
-        shown = _names.get(dtype, dtype)
-        raise ValueError(f"Unsupported dtype '{shown}' in tensor '{name}'") from None
+        pass
+    shown = _names.get(dtype, dtype.upper())
+    raise ValueError(f"Unsupported dtype '{shown}' in tensor '{name}'")
 
 
 class OpenFile(NamedTuple):
@@ -133,9 +145,15 @@ def loader_for(paths: List[str], device: str, credentials: Optional[S3Credential
 
 
 def prepare_request(
-    fs: Any, paths: List[str], s3_credentials: Optional[S3Credentials]
+    fs: Any,
+    paths: List[str],
+    s3_credentials: Optional[S3Credentials],
+    discover_ranks: bool = True,
 ) -> List[Tuple[int, List[SafetensorMetadata], List[int]]]:
-    """Returns, for each file, the start of the tensors, the tensors in order, and their sizes."""
+    """Returns, for each file, the start of the tensors, the tensors in order, and their sizes.
+
+    discover_ranks: has no effect, because each rank reads the headers by itself.
+    """
     with loader_for(paths, "cpu", s3_credentials) as loader:
         found = open_files(loader, paths, s3_credentials)
         return [
