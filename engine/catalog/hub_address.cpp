@@ -111,6 +111,31 @@ std::string revision_of(std::string_view part) {
   return out;
 }
 
+// Decodes the escapes in the path of a page: "%20" becomes a blank.
+result<std::string> decoded_path(std::string_view text) {
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  };
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? digit(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? digit(text[i + 2]) : -1;
+    if (high < 0 || low < 0) {
+      return invalid("a '%' in the name of the file is not followed by two hexadecimal digits");
+    }
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  if (has_control_character(out)) return invalid("the name of the file holds a control character");
+  return out;
+}
+
 result<hub_address> make_hub_address(std::string_view repository, std::string_view revision,
                                      std::string_view file) {
   std::string text(repository);
@@ -177,7 +202,9 @@ result<hub_address> parse_page(std::string_view path) {
         "the address names a folder inside the model, expected a model, or one file of it by "
         "/resolve/REVISION/FILE");
   }
-  return make_hub_address(model, revision, path);
+  auto file = decoded_path(path);
+  if (!file) return file.error();
+  return make_hub_address(model, revision, *file);
 }
 
 }  // namespace

@@ -200,11 +200,13 @@ result<parsed_source> parse_series_file(source_file file, const std::string& pat
 }
 
 result<parsed_source> parse_index(const source_folder& folder, source_file index_file,
-                                  const std::string& index_path, const source_options& options) {
+                                  const std::string& index_path, const source_options& options,
+                                  const std::string& sub_folder) {
   auto text = read_index_text(index_file);
   if (!text) return text.error().in(printable_path(index_path));
   auto index = parse_shard_index(*text, suffix_of_shards(index_path));
   if (!index) return index.error().in(printable_path(index_path));
+  for (std::string& shard : index->shards) shard = (fs::path(sub_folder) / shard).native();
 
   opened_files opened;
   folder.expect(index->shards);
@@ -266,7 +268,8 @@ result<parsed_source> parse_folder_file(const source_folder& folder, const std::
   if (name.ends_with(".index.json")) {
     auto file = folder.open_file(name);
     if (!file) return file.error().in(printable_path(folder.path_of(name)));
-    return parse_index(folder, std::move(*file), folder.path_of(name), options);
+    return parse_index(folder, std::move(*file), folder.path_of(name), options,
+                       path.parent_path().native());
   }
   std::vector<std::string> series = gguf_series(path.filename().native());
   if (series.size() <= 1) return from_files(folder, {name}, options);

@@ -54,8 +54,11 @@ result<void> add_part(opened_files& opened, const source_folder& folder, source_
 result<parsed_source> parse_series_file(source_file file, const std::string& path,
                                         const source_options& options);
 
+// Parses an index and its shards. `sub_folder` is the path of the index's folder in `folder`.
+// `sub_folder` is empty if the index is directly in `folder`.
 result<parsed_source> parse_index(const source_folder& folder, source_file index_file,
-                                  const std::string& index_path, const source_options& options);
+                                  const std::string& index_path, const source_options& options,
+                                  const std::string& sub_folder = {});
 
 result<std::vector<std::string>> list_independent_files(const source_folder& folder);
 

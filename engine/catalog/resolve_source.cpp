@@ -108,7 +108,7 @@ result<parsed_source> from_hub_address(const std::string& source, const source_o
   const std::string path = snapshot->path_of(address->file);
   auto file = snapshot->open_file(address->file);
   if (!file) return file.error().in(printable_path(path));
-  if (path.ends_with(".index.json")) return parse_index(*snapshot, std::move(*file), path, options);
+  if (path.ends_with(".index.json")) return parse_folder_file(*snapshot, address->file, options);
   return parse_series_file(std::move(*file), path, options);
 }
 

@@ -23,11 +23,6 @@ constexpr std::chrono::milliseconds head_time_max{60'000};
 
 constexpr std::string_view absent_only = "If-None-Match";
 
-bool is_passing(std::string_view code) noexcept {
-  return code == "InternalError" || code == "SlowDown" || code == "ServiceUnavailable" ||
-         code == "RequestTimeout";
-}
-
 // Adds to the failure that the object may have been replaced.
 fault unconfirmed(const fault& failure) {
   return {failure.code, failure.where(),
@@ -97,9 +92,6 @@ void s3_target::complete() {
   request.fields.push_back({"Content-Type", "application/xml"});
   if (!replaces_) request.fields.push_back({std::string(absent_only), "*"});
   set_body(request, std::as_bytes(std::span<const char>(body)));
-  request.must_repeat = [](const small_response& response) {
-    return is_passing(parse_s3_error(response.body).code);
-  };
   const auto response = client_->fetch(request, {});
   const unsigned status = response ? response->status : 0;
   if (status == 200 && is_s3_completion(response->body)) return;

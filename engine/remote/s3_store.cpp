@@ -170,6 +170,17 @@ std::shared_ptr<byte_source> s3_folder::open(const std::string& name, const std:
   return value_or_throw(std::move(opened), path_of(name));
 }
 
+// Returns true if the folder has objects or sub-folders. Returns false if the server refuses the
+// listing, because a caller may read objects without the right to list objects.
+bool has_names(s3_folder& folder, const std::stop_token& stop) {
+  try {
+    return !folder.names(stop).empty();
+  } catch (const error& refused) {
+    if (refused.code() == errc::access_denied) return false;
+    throw;
+  }
+}
+
 class s3_store final : public byte_store {
  public:
   s3_store(std::shared_ptr<http_client> client, const s3_options& options, std::string_view scheme);
@@ -261,7 +272,8 @@ found_source s3_store::find(std::string_view source, const std::stop_token& stop
     return out;
   }
   const auto inside = folder(key + "/");
-  if (!is_checkpoint_file(key) && !key.ends_with(".index.json") && !inside->names(stop).empty()) {
+  const bool may_be_folder = !is_checkpoint_file(key) && !key.ends_with(".index.json");
+  if (may_be_folder && has_names(*inside, stop)) {
     out.folder = inside;
     return out;
   }

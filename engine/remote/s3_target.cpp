@@ -15,6 +15,7 @@
 
 #include "base/catch_as_fault.hpp"
 #include "base/retry_allocation.hpp"
+#include "remote/s3/s3_list.hpp"
 #include "remote/s3/s3_signature.hpp"
 #include "remote/s3/s3_upload.hpp"
 
@@ -67,6 +68,10 @@ small_request s3_target::request_for(http_method method, http_url url) const {
 
 void s3_target::set_body(small_request& request, std::span<const std::byte> bytes) const {
   request.body = bytes;
+  // Amazon answers 400 (RequestTimeout) if the body arrives too slowly.
+  request.must_repeat = [](const small_response& response) {
+    return is_temporary(parse_s3_error(response.body));
+  };
   if (!request.object.sign) return;
   request.body_sha256 = sha256_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }

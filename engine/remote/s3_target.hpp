@@ -46,6 +46,7 @@ class s3_target final : public byte_target {
   };
 
   small_request request_for(http_method method, http_url url) const;
+  // Sets the body and its digest. The request is repeated after a temporary error.
   void set_body(small_request& request, std::span<const std::byte> bytes) const;
   fault refused(const small_response& response) const;
   void check_absent(const std::stop_token& stop) const;

@@ -28,7 +28,8 @@
 //
 // A request is repeated after a delay if the transfer fails, or if the status is 408, 429, 500,
 // 502, 503 or 504. The repeated request continues after the last received byte. If the server sends
-// Retry-After, the delay is the time in this header. A request fails if this time exceeds 60 s.
+// Retry-After, the delay is at least the time in this header. A request fails if this time exceeds
+// 60 s.
 // Redirects are followed. Credentials are sent only to the scheme, host and port of the original
 // address.
 

@@ -9,12 +9,15 @@
 #include <string>
 #include <string_view>
 
+#include "catalog/resolve_source.hpp"
 #include "support/checkpoint_folder.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace ringload;
 using ringload::testing::cached_repository;
+using ringload::testing::index_text;
 using ringload::testing::temporary_folder;
+using ringload::testing::tiny_tensors_text;
 
 namespace {
 
@@ -150,4 +153,22 @@ TEST_CASE("hf_cache: the cache may be a symlink to another disk") {
   const cached_repository model(cache.path() / "disk", "models--owner--name");
   fs::create_directory_symlink(cache.path() / "disk", cache.path() / "hub");
   CHECK_FALSE(code_of(cache.path() / "hub", "owner/name"));
+}
+
+TEST_CASE("hf_cache: an index in a sub-folder lists shards of its sub-folder") {
+  const temporary_folder folder;
+  const cached_repository cached(folder.path(), "models--owner--name");
+  cached.add("sub/model.safetensors.index.json", index_text({{"a", "s.safetensors"}}));
+  cached.add("s.safetensors", tiny_tensors_text({"a"}));
+  const auto opened = [&] {
+    return resolve_source("hf://owner/name/sub/model.safetensors.index.json", strictness::strict,
+                          with({{"HF_HUB_CACHE", folder.path().native()}}));
+  };
+  const auto missing = opened();
+  REQUIRE_FALSE(missing.has_value());
+  CHECK(missing.error().code == errc::incomplete_series);
+  cached.add("sub/s.safetensors", tiny_tensors_text({"a"}));
+  const auto found = opened();
+  REQUIRE(found.has_value());
+  CHECK(found->catalog.files[0].path == cached.snapshot() / "sub/s.safetensors");
 }

@@ -70,3 +70,15 @@ TEST_CASE("hub_address: hf:// names that the hub would refuse are refused") {
   CHECK(parsed_address("hf://datasets/a/b") == "refused");
   CHECK(parsed_address("hf://spaces/a/b") == "refused");
 }
+
+TEST_CASE("hub_address: the name of a file is decoded in a page, and not in hf://") {
+  const std::string page = "https://huggingface.co/a/b/resolve/main/";
+  CHECK(parsed_address(page + "my%20model%2b.safetensors?x=%20#%") ==
+        "a/b@main:my model+.safetensors");
+  CHECK(parsed_address(page + "100%25/a%3Fb.safetensors") == "a/b@main:100%/a?b.safetensors");
+  CHECK(parsed_address("hf://a/b/my%20model.safetensors") == "a/b@main:my%20model.safetensors");
+  for (const char* const name : {"%", "%2", "a%2", "%zz.safetensors", "%-1", "a%00", "a%0A"}) {
+    CAPTURE(name);
+    CHECK(parsed_address(page + name) == "refused");
+  }
+}

@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "catalog/folder_choice.hpp"
+#include "catalog/parse_files.hpp"
 #include "catalog/read_entries.hpp"
+#include "support/checkpoint_folder.hpp"
 #include "support/memory_store.hpp"
 
 using namespace ringload;
@@ -99,4 +101,23 @@ TEST_CASE("store_folder: a folder of a store has each sub-folder once, without t
   REQUIRE(chosen.has_value());
   CHECK(chosen->files == std::vector<std::string>{"pytorch_model.bin"});
   CHECK(folder.names_beneath().value().size() == 5);
+}
+
+TEST_CASE("store_folder: an index in a sub-folder lists shards of its sub-folder") {
+  memory_script script;
+  const auto store = std::make_shared<memory_store>(script);
+  store->put("f/sub/model.safetensors.index.json", index_text({{"a", "s.safetensors"}}));
+  store->put("f/sub/s.safetensors", tiny_tensors_text({"a", "b"}));
+  store->put("f/s.safetensors", tiny_tensors_text({"a"}));
+  const store_folder folder(store->find("memory://f", {}).folder, {});
+  const source_options options = strictness::strict;
+  const std::string name = "sub/model.safetensors.index.json";
+  const auto found = parse_folder_file(folder, name, options);
+  REQUIRE_MESSAGE(found.has_value(), message_of(found.error()));
+  REQUIRE(found->catalog.files.size() == 1);
+  CHECK(found->catalog.files[0].path == "memory://f/sub/s.safetensors");
+  CHECK(store->expected == std::vector<std::string>{"sub/s.safetensors"});
+  store->put("f/sub/model.safetensors.index.json", index_text({{"a", "gone.safetensors"}}));
+  store->put("f/gone.safetensors", tiny_tensors_text({"a"}));
+  CHECK(!parse_folder_file(folder, name, options).has_value());
 }

@@ -86,3 +86,48 @@ TEST_CASE("dcp: an item that does not fit the metadata is refused") {
     CHECK(source.code() == errc::path_outside_source);
   }
 }
+
+TEST_CASE(
+    "dcp: a tensor with an item of an unsupported kind is left out by the reference profile") {
+  pickled::saved_tensor conjugate{.storage = "ComplexFloatStorage",
+                                  .metadata = pickled::dict({pickled::text("conj"), "\x88"})};
+  const std::string sparse =
+      pickled::call(pickled::global("torch._utils", "_rebuild_sparse_tensor"),
+                    {pickled::call(pickled::global("torch.serialization", "_get_layout"),
+                                   {pickled::text("torch.sparse_coo")}),
+                     pickled::tuple({pickled::saved_tensor()(), pickled::saved_tensor()(),
+                                     pickled::numbers({2, 3}), "\x89"})});
+  two_files source;
+  std::string reason;
+  SUBCASE("a conjugate view") {
+    source.second = "12345" + item('b', conjugate);
+    reason = "it is a conjugate or negative view";
+  }
+  SUBCASE("a sparse tensor") {
+    source.second =
+        "12345" + pickled::archive(pickled::pickle(sparse), {{"0", std::string(24, 'b')}});
+    reason = "the item is a tensor of the layout 'sparse_coo'";
+  }
+  SUBCASE("no tensor") {
+    source.second = "12345" + pickled::archive(pickled::pickle(pickled::text("x")), {});
+    reason = "the item holds no tensor: 1 values that are not tensors";
+  }
+  const auto bytes = static_cast<std::int64_t>(source.second.size() - 5);
+  source.tensors[0].boxes[1].bytes = bytes;
+  source.tensors.push_back(
+      {"v",
+       "float32",
+       {2, 3},
+       {{{0, 0}, {2, 3}, "__0_0.distcp", 0, static_cast<std::int64_t>(source.first.size())}}});
+  CHECK(source.code() == errc::unsupported_feature);
+  CHECK(contains(source.message(), "tensor 'w': __1_0.distcp: the item at byte 5: " + reason));
+  const auto found = source.make().read(strictness::reference);
+  REQUIRE_MESSAGE(found.has_value(), message_of(found.error()));
+  REQUIRE(found->tensors.size() == 1);
+  CHECK(found->tensors[0].name == "v");
+  REQUIRE(found->notes.size() == 1);
+  CHECK(contains(found->notes[0], "tensor 'w'"));
+  CHECK(contains(found->notes[0], "left out: " + reason));
+  source.tensors[0].boxes[1].offset = 4;
+  CHECK(!source.make().read(strictness::reference).has_value());
+}

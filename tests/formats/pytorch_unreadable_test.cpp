@@ -146,3 +146,38 @@ TEST_CASE("pytorch: very many unreadable tensors are refused") {
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::header_too_large);
 }
+
+TEST_CASE("pytorch: a dictionary with a repeated key is refused") {
+  const auto cause = [](pickled::list_of items) {
+    const auto found = parsed_archive(holding(pickled::dict(items)));
+    return found ? std::string() : found.error().cause();
+  };
+  const std::string tensor = saved_tensor{}();
+  CHECK(cause({pickled::text("a"), tensor, pickled::text("a"), "N"}) == "its key 'a' is repeated");
+  CHECK(cause({"K\x07", tensor, pickled::text("b"), "N", "K\x07", "N"}) == "its key 7 is repeated");
+  CHECK(cause({pickled::text("a"), tensor, pickled::text("b"), "N"}) == "");
+}
+
+TEST_CASE("pytorch: a module in the form before 1.6 is refused by its name, or left out") {
+  const std::string module_class =
+      pickled::tuple({pickled::text("module"), pickled::global("torch.nn", "Linear"),
+                      pickled::text("linear.py"), pickled::text("class Linear: ...")}) +
+      "Q";
+  const std::string module = module_class + pickled::tuple({}) + "\x81" +
+                             pickled::dict({pickled::text("training"), "N"}) + "b";
+  const std::string file = pickled::legacy(
+      pickled::dict({pickled::text("w"), saved_tensor{}(), pickled::text("model"), module}),
+      {{"0", 6, std::string(24, '\2')}});
+  const auto parsed_legacy = [&](strictness strictness) {
+    memory_input from(bytes_of(file));
+    return parse_pytorch_legacy(from, {strictness, "lone"});
+  };
+  const auto refused = parsed_legacy(strictness::strict);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(message_of(refused.error()).find("torch.nn.Linear") != std::string::npos);
+  const auto kept = parsed_legacy(strictness::reference);
+  REQUIRE(kept.has_value());
+  CHECK(kept->tensors.size() == 1);
+  REQUIRE(kept->unreadable.size() == 1);
+  CHECK(kept->unreadable[0].is_left_out);
+}

@@ -322,3 +322,69 @@ TEST_CASE("http: a file of certificates that cannot be read is named") {
     }
   }
 }
+
+TEST_CASE("http: a redirected address that fails twice is requested anew") {
+  using failing_rule = std::function<web_reply(const web_request&)>;
+  const std::vector<failing_rule> ways = {
+      [](const web_request&) { return web_response(503); },
+      [](const web_request&) { return web_reply{"", after::reset}; },
+      [](const web_request&) { return web_response(403); },
+  };
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    CAPTURE(i);
+    scripted_server dying([&](const web_request& asked, std::uint64_t n) {
+      return n < header_requests ? good(asked, n) : ways[i](asked);
+    });
+    scripted_server healthy(good);
+    scripted_server server([&](const web_request&, std::uint64_t n) {
+      scripted_server& target = n == 0 ? dying : healthy;
+      return web_response(302, {"Location: " + target.address("/x")});
+    });
+    loader with = loads();
+    CHECK(right(get(with.load_async(server.address("/x.safetensors"), use_future))));
+    CHECK(server.log().size() > 1);
+    CHECK(!healthy.log().empty());
+  }
+}
+
+TEST_CASE("http: a redirected address that cannot be reached is requested anew") {
+  std::string location;
+  scripted_server healthy(good);
+  scripted_server server([&](const web_request&, std::uint64_t n) {
+    return web_response(302, {"Location: " + (n == 0 ? location : healthy.address("/x"))});
+  });
+  location = "http://127.0.0.1:1/x";
+  remote_options options = quick();
+  options.tries_max = 2;
+  loader with = loads(options);
+  CHECK(right(get(with.load_async(server.address("/x.safetensors"), use_future))));
+}
+
+TEST_CASE("http: a redirected address that is valid once is requested anew after an interruption") {
+  std::set<std::string> used;
+  scripted_server once([&](const web_request& asked, std::uint64_t n) {
+    const bool is_new = used.insert(asked.target).second;
+    if (!is_new) return web_response(403);
+    web_reply reply = good(asked, n);
+    if (n == 0) {
+      reply.bytes.resize(2000);
+      reply.after = after::closed;
+    }
+    return reply;
+  });
+  scripted_server server([&](const web_request&, std::uint64_t n) {
+    return web_response(302, {"Location: " + once.address("/" + std::to_string(n))});
+  });
+  loader with = loads();
+  CHECK(right(get(with.load_async(server.address("/x.safetensors"), use_future))));
+  // An address that is refused at once is not requested anew.
+  once.follow([](const web_request&, std::uint64_t) { return web_response(403); });
+  server.forget_log();
+  CHECK(failure(with, server.address("/y.safetensors")).code() == errc::access_denied);
+  CHECK(server.log().size() == 1);
+  // The number of attempts is limited if every redirected address fails.
+  once.follow([](const web_request&, std::uint64_t) { return web_response(503); });
+  server.forget_log();
+  CHECK(failure(with, server.address("/z.safetensors")).code() == errc::remote_failed);
+  CHECK(once.log().size() == 3);
+}

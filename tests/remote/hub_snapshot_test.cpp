@@ -105,6 +105,16 @@ TEST_CASE("hub_snapshot: the first file of a GGUF series is cached if the whole 
   }
 }
 
+TEST_CASE("hub_snapshot: an index in a sub-folder is cached if the shards of its sub-folder are") {
+  cached_model model;
+  const std::string name = "sub/model.safetensors.index.json";
+  model.add(name, index_text({{"a", "s.safetensors"}}));
+  model.add("s.safetensors", tiny_tensors_text({"a"}));
+  CHECK(!model.has(name));
+  model.add("sub/s.safetensors", tiny_tensors_text({"a"}));
+  CHECK(model.has(name));
+}
+
 TEST_CASE("hub_snapshot: an ONNX model is cached if its external data is") {
   const std::string onnx = content_of("onnx/external.onnx");
   for (const std::string folder : {"", "onnx/"}) {

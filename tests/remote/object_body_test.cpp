@@ -12,6 +12,7 @@
 #include <boost/asio/use_future.hpp>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "remote/http/body_window.hpp"
@@ -320,4 +321,66 @@ TEST_CASE("http: a load without ranges that is cancelled in its body leaves noth
     CHECK(arenas_taken == 0);
     CHECK(server.wait_until_alone());
   }
+}
+
+TEST_CASE("http: a 416 of an object that is opened means an empty object, or no range is sent") {
+  scripted_server server(good);
+  const auto refuse_ranges = [&](const std::string& content) {
+    server.follow([content](const web_request& asked, std::uint64_t) {
+      const bool has_range = !asked.field("range").empty();
+      return has_range ? web_response(416) : web_response(200, {"ETag: \"one\""}, content);
+    });
+  };
+  refuse_ranges(object);
+  loader with = loads();
+  CHECK(right(get(with.load_async(server.address("/x.safetensors"), use_future))));
+  CHECK(server.log().size() == 2);
+  for (const bool is_always : {false, true}) {
+    CAPTURE(is_always);
+    refuse_ranges("");
+    if (is_always) {
+      server.follow([](const web_request&, std::uint64_t) { return web_response(416); });
+    }
+    const error failed = failure(with, server.address("/e.safetensors"));
+    CHECK(!holds(failed.what(), "has become shorter"));
+    CHECK(holds(failed.what(), "416") == is_always);
+    CHECK(server.log().size() == 2);
+  }
+}
+
+TEST_CASE("http: a whole object instead of a range is a failed try, unless the object is another") {
+  scripted_server server(good);
+  const std::string name = server.address("/x.safetensors");
+  const auto later = [&](const web_reply& reply, bool is_once) {
+    server.follow([reply, is_once](const web_request& asked, std::uint64_t n) {
+      const bool is_hit = n == header_requests || (!is_once && n > header_requests);
+      return is_hit ? reply : good(asked, n);
+    });
+  };
+  const web_reply same = web_response(200, {"ETag: \"one\""}, object);
+  loader with = loads();
+  later(same, true);
+  CHECK(right(get(with.load_async(name, use_future))));
+  later(same, false);
+  const error failed = failure(with, name);
+  CHECK(failed.code() == errc::unsupported_feature);
+  CHECK(holds(failed.what(), "no longer supports ranges"));
+  later(web_response(200, {"ETag: \"two\""}, object), true);
+  CHECK(failure(with, name).code() == errc::changed_file);
+  later(web_response(200, {"ETag: \"one\""}, object + "x"), true);
+  CHECK(failure(with, name).code() == errc::changed_file);
+  // The first body is cut, and the rest is requested.
+  bool has_sent_whole = false;
+  server.follow([&](const web_request& asked, std::uint64_t n) {
+    web_reply reply = good(asked, n);
+    if (n == 0) {
+      reply.bytes.resize(reply.bytes.size() - 1000);
+      reply.after = after::closed;
+    }
+    const bool is_rest = n > 0 && asked.field("range").ends_with("-131071");
+    return is_rest && !std::exchange(has_sent_whole, true) ? same : reply;
+  });
+  CHECK(right(get(with.load_async(name, use_future))));
+  CHECK(has_sent_whole);
+  server.follow(good);
 }

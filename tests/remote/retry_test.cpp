@@ -46,6 +46,14 @@ TEST_CASE("retry: Retry-After is obeyed up to a limit, and above it the request 
   CHECK_FALSE(state.failed(0.5, milliseconds(60'001)).has_value());
 }
 
+TEST_CASE("retry: a Retry-After of 0 does not shorten the delay") {
+  retry_rules rules;
+  retry_state state(rules);
+  CHECK(state.failed(0, milliseconds(0)) == milliseconds(125));
+  CHECK(state.failed(0, milliseconds(10)) == milliseconds(250));
+  CHECK(state.failed(0, milliseconds(1000)) == milliseconds(1000));
+}
+
 TEST_CASE("retry: Retry-After is seconds or a date") {
   const std::int64_t now = 784'111'777;  // Sun, 06 Nov 1994 08:49:37 GMT.
   CHECK(parse_retry_after("0", now) == milliseconds(0));

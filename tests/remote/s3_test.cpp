@@ -284,3 +284,33 @@ TEST_CASE("s3: an answer of 200 that has a range is a part, as rclone's server g
   head.fields.clear();
   CHECK(kind_of(head) == response_kind::whole);
 }
+
+TEST_CASE("s3: the Content-Encoding of an upload does not change the bytes of a response") {
+  response_head head;
+  for (const char* const encoding : {"aws-chunked", "AWS-Chunked", "aws-chunked,", "identity",
+                                     "Identity", " aws-chunked , identity ", ""}) {
+    CAPTURE(encoding);
+    head.fields = {{"content-encoding", encoding}};
+    CHECK(check_identity(head, {}).has_value());
+  }
+  for (const char* const encoding : {"gzip", "aws-chunked,gzip", "gzip, aws-chunked", "chunked"}) {
+    CAPTURE(encoding);
+    head.fields = {{"content-encoding", encoding}};
+    const auto refused = check_identity(head, {});
+    REQUIRE(!refused.has_value());
+    CHECK(refused.error().code == errc::malformed_answer);
+  }
+}
+
+TEST_CASE("s3: the unit of a Content-Range is accepted in upper and lower case") {
+  for (const char* const text : {"bytes 0-9/10", "Bytes 0-9/10", "BYTES 0-9/10"}) {
+    CAPTURE(text);
+    const auto range = parse_content_range(text);
+    REQUIRE(range.has_value());
+    CHECK(range->total == 10);
+  }
+  for (const char* const text : {"", "bytes", "items 0-9/10", "bytes0-9/10"}) {
+    CAPTURE(text);
+    CHECK(!parse_content_range(text).has_value());
+  }
+}

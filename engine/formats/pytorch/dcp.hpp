@@ -45,7 +45,9 @@ bool is_dcp_metadata(std::string_view name) noexcept;
 result<file_entries> parse_dcp(input& from, strictness strictness);
 
 // Replaces the range of each item by the range of its tensor's bytes. `external_files` must have
-// one input for each element of entries.external_files. A fault states the tensor and the item.
+// one input for each element of entries.external_files. A fault states the tensor and the item. If
+// an item is of an unsupported kind, the tensor is omitted, with a note, unless `strictness` is
+// `strict`.
 result<void> locate_dcp_tensors(file_entries& entries, std::span<input* const> external_files,
                                 strictness strictness);
 

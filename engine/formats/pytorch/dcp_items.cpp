@@ -3,6 +3,8 @@
 // Finds the bytes of tensors in the items of torch.distributed.checkpoint.
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,8 +51,14 @@ result<entry> tensor_of_item(input& item, strictness strictness) {
     const fault& cause = entries->unreadable.front().cause;
     return fault{cause.code, "", cause.cause()};
   }
-  if (entries->tensors.size() == 1 && entries->composites.empty()) {
-    return std::move(entries->tensors.front());
+  if (!entries->composites.empty()) {
+    return unsupported("the item is a tensor of the layout '" +
+                       printable(entries->composites.front().layout) +
+                       "', expected one dense tensor");
+  }
+  if (entries->tensors.size() == 1) return std::move(entries->tensors.front());
+  if (entries->tensors.empty() && !entries->notes.empty()) {
+    return unsupported("the item holds no tensor: " + entries->notes.front());
   }
   return malformed("the item holds " + grouped(entries->tensors.size()) +
                    " tensors, expected one dense tensor");
@@ -107,7 +115,9 @@ result<void> locate_dcp_tensors(file_entries& entries, std::span<input* const> e
   std::ranges::sort(pending_boxes, {}, [](const pending_box& pending) {
     return std::pair(pending.box->stored.file, pending.box->stored.offset);
   });
+  std::set<std::string, std::less<>> left_out;
   for (const pending_box& pending : pending_boxes) {
+    if (left_out.contains(pending.tensor->name)) continue;
     const std::uint64_t begin = pending.box->stored.offset;
     const std::uint32_t file = pending.box->stored.file;
     auto located = locate(pending, *external_files[file - 1], strictness);
@@ -116,9 +126,15 @@ result<void> locate_dcp_tensors(file_entries& entries, std::span<input* const> e
       const std::string place = tensor_place(pending.tensor->name) + ": " +
                                 printable(entries.external_files[file - 1]) +
                                 ": the item at byte " + grouped(begin);
-      return cause.in(place);
+      const bool is_left_out =
+          strictness == strictness::reference && cause.code == errc::unsupported_feature;
+      if (!is_left_out) return cause.in(place);
+      entries.notes.push_back(place + ": the tensor is left out: " + cause.cause());
+      left_out.insert(pending.tensor->name);
     }
   }
+  std::erase_if(entries.tensors,
+                [&](const entry& tensor) { return left_out.contains(tensor.name); });
   return {};
 }
 

@@ -214,6 +214,7 @@ asio::awaitable<std::optional<exchange_failure>> http_connection::connect() {
   }
   if (!failed && aborted_) failed = retryable_failure("the connection was cancelled");
   open_ = !failed;
+  if (failed) failed->is_unconnected = true;
   if (!open_) shut();
   co_return failed;
 }

@@ -95,7 +95,7 @@ struct small_request {
   // The body of a PUT or POST. Must stay valid until the request has ended.
   std::span<const std::byte> body = {};
   std::string body_sha256 = {};  // Input of the sign_function. Empty if there is no body.
-  // Returns true if the request must be repeated in spite of a response with the status 200. Empty
+  // Returns true if the request must be repeated after a response with the status 200 or 400. Empty
   // means false.
   std::function<bool(const small_response&)> must_repeat = {};
   // If set, replaces client_settings::request_time_max.

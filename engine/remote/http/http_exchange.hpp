@@ -55,8 +55,9 @@ struct body_target {
 
 struct exchange_failure {
   fault reason;
-  bool final = false;   // True if a retry would fail in the same way.
-  bool silent = false;  // True if a time limit was reached.
+  bool final = false;           // True if a retry would fail in the same way.
+  bool silent = false;          // True if a time limit was reached.
+  bool is_unconnected = false;  // True if no connection to the server could be opened.
 };
 
 class http_connection;  // See http_connection.hpp.

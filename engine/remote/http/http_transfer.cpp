@@ -49,31 +49,6 @@ fault remote_fault(std::string cause) { return {errc::remote_failed, "", std::mo
 
 }  // namespace
 
-http_url object_address::current() const {
-  const std::lock_guard lock(mutex_);
-  return moved_.value_or(object.url);
-}
-
-void object_address::moved(const http_url& to) {
-  const std::lock_guard lock(mutex_);
-  moved_ = to;
-}
-
-void object_address::forget() {
-  const std::lock_guard lock(mutex_);
-  moved_.reset();
-}
-
-std::optional<bool> object_address::is_private() const {
-  const std::lock_guard lock(mutex_);
-  return private_;
-}
-
-void object_address::set_private(bool value) {
-  const std::lock_guard lock(mutex_);
-  private_ = value;
-}
-
 void http_transfer::listen(const std::stop_token& stop) {
   on_stop_.emplace(stop, [weak = weak_from_this(), thread = thread_] {
     const auto end = [weak] {
@@ -216,8 +191,7 @@ body_target http_transfer::choose_target(const response_head& head) {
 asio::awaitable<result<void>> http_transfer::run() {
   result<void> ended;
   to_ = address_->current();
-  uses_known_redirect_ =
-      !to_.same_origin(address_->object.url) || to_.target != address_->object.url.target;
+  uses_known_redirect_ = is_redirected();
   tries_.emplace(settings().retries);
   renew_deadline();
   for (std::uint64_t requests = 0;; ++requests) {
@@ -241,6 +215,8 @@ asio::awaitable<result<void>> http_transfer::run() {
     exchange.choose_target = [this](const response_head& head) { return choose_target(head); };
     co_await exchange_once(exchange, *to);
     was_repeated = was_repeated || requests > 0 || exchange.repeated;
+    ++target_requests_;
+    if (exchange.arrived >= retry_state::progress_bytes) target_failures_ = 0;
     kind_.arrived(exchange.arrived);
     if (!exchange.failure) pool_->note_response();
     if (exchange.response.status != 0 && to_.same_origin(address_->object.url) && !proxy()) {
@@ -265,6 +241,7 @@ http_transfer::next_step http_transfer::after_failure(const http_exchange& excha
   const auto delay =
       exchange.failure->final ? std::nullopt : tries_->failed(thread_->random_fraction());
   if (delay) {
+    count_target_failure(exchange.failure->is_unconnected);
     last_failure_ = exchange.failure->reason.cause();
     out.delay = *delay;
     return out;
@@ -289,6 +266,24 @@ bool http_transfer::renew_credentials(unsigned status) {
   return object.renew(signed_at_);
 }
 
+bool http_transfer::is_redirected() const noexcept {
+  const http_url& own = address_->object.url;
+  return !to_.same_origin(own) || to_.target != own.target;
+}
+
+void http_transfer::leave_redirect() {
+  address_->forget();
+  to_ = address_->object.url;
+  uses_known_redirect_ = false;
+  redirects_ = 0;
+  target_requests_ = target_failures_ = 0;
+}
+
+void http_transfer::count_target_failure(bool is_unconnected) {
+  const bool is_unusable = ++target_failures_ >= 2 || is_unconnected;
+  if (is_unusable && is_redirected()) leave_redirect();
+}
+
 // A request that changes an object is sent only to the address of the object.
 bool http_transfer::follows_redirects() const noexcept {
   return kind_.method() == http_method::get || kind_.method() == http_method::head;
@@ -301,12 +296,10 @@ http_transfer::next_step http_transfer::after_response(const http_exchange& exch
     return follow_redirect(exchange);
   if (kind == response_kind::retryable) return retry_later(exchange);
   const bool succeeded = kind == response_kind::partial || kind == response_kind::whole;
-  if (!succeeded && uses_known_redirect_) {
-    // The redirected address may have expired, so the next request uses the object's own address.
-    address_->forget();
-    to_ = address_->object.url;
-    uses_known_redirect_ = false;
-    redirects_ = 0;
+  const bool is_repeated = is_redirected() && target_requests_ > 1;
+  if (!succeeded && (uses_known_redirect_ || is_repeated)) {
+    // The redirected address may have expired, or may be valid for one request only.
+    leave_redirect();
     return {};
   }
   if (!succeeded && renew_credentials(exchange.response.status)) return {};
@@ -321,7 +314,10 @@ http_transfer::next_step http_transfer::after_response(const http_exchange& exch
   tries_->progressed(exchange.arrived);
   if (exchange.arrived >= retry_state::progress_bytes) return {};
   const auto delay = tries_->failed(thread_->random_fraction());
-  if (delay) return {std::nullopt, *delay};
+  if (delay) {
+    count_target_failure(false);
+    return {std::nullopt, *delay};
+  }
   if (!failure.code) failure = remote_fault("the server sends only a few bytes in each response");
   return {result<void>(failure), {}};
 }
@@ -347,12 +343,14 @@ http_transfer::next_step http_transfer::follow_redirect(const http_exchange& exc
             {}};
   }
   to_ = std::move(*next);
+  target_requests_ = target_failures_ = 0;
   return {};
 }
 
 http_transfer::next_step http_transfer::retry_later(const http_exchange& exchange) {
   const auto delay = tries_->failed(thread_->random_fraction(), wanted_delay(exchange.response));
   if (delay) {
+    count_target_failure(false);
     // A delay before a retry does not count as a stall.
     stall_begin_ = std::chrono::steady_clock::now() + *delay;
     return {std::nullopt, *delay};

@@ -33,13 +33,28 @@ class object_address {
   const remote_object object;
 
   // Returns the address of the last redirect, or the object's own address.
-  http_url current() const;
-  void moved(const http_url& to);
-  void forget();
+  http_url current() const {
+    const std::lock_guard lock(mutex_);
+    return moved_.value_or(object.url);
+  }
+  void moved(const http_url& to) {
+    const std::lock_guard lock(mutex_);
+    moved_ = to;
+  }
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    moved_.reset();
+  }
   // Returns true if the object's own host has a private address. Returns an empty optional if this
   // is not known yet.
-  std::optional<bool> is_private() const;
-  void set_private(bool value);
+  std::optional<bool> is_private() const {
+    const std::lock_guard lock(mutex_);
+    return private_;
+  }
+  void set_private(bool value) {
+    const std::lock_guard lock(mutex_);
+    private_ = value;
+  }
 
  private:
   mutable std::mutex mutex_;
@@ -122,6 +137,13 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   std::optional<fault> end_reason() const;
   result<std::string> request_text();
   bool renew_credentials(unsigned status);
+  // Returns true if to_ is not the object's own address.
+  bool is_redirected() const noexcept;
+  // Sends the next request to the object's own address.
+  void leave_redirect();
+  // Counts a failed request, after which the request is repeated. Leaves a redirected address if no
+  // connection could be opened, or if two consecutive requests have failed.
+  void count_target_failure(bool is_unconnected);
   result<origin> allowed_origin() const;
   boost::asio::awaitable<void> exchange_once(http_exchange& exchange, const origin& to);
   bool follows_redirects() const noexcept;
@@ -151,6 +173,8 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   // True if to_ is a redirected address that an earlier transfer has stored.
   bool uses_known_redirect_ = false;
   std::uint32_t redirects_ = 0;
+  std::uint64_t target_requests_ = 0;  // Requests to to_ since the last change of to_.
+  std::uint32_t target_failures_ = 0;  // Consecutive failures of these requests.
   std::optional<retry_state> tries_;
   // The exchange that is in the queue or on a connection of pool_. Null if no exchange is in
   // progress.

@@ -165,7 +165,7 @@ std::uint64_t object_body::followed_by() const noexcept {
 std::vector<header_field> object_body::fields() const {
   std::vector<header_field> out;
   if (opened_) {
-    out.push_back(range_field(0, first_bytes));
+    if (!opens_without_range_) out.push_back(range_field(0, first_bytes));
     const std::string& expected = address_->object.etag;
     if (is_strong_etag(expected)) out.push_back({"If-Match", expected});
     return out;
@@ -231,10 +231,7 @@ result<void> object_body::next_response(const response_head& head) {
     auto bytes = check_partial(head, requested);
     return bytes ? result<void>() : result<void>(bytes.error());
   }
-  if (ranged_) {
-    return fault{errc::unsupported_feature, "",
-                 "the server no longer supports ranges of the object"};
-  }
+  if (ranged_) return fault_of_whole(head, requested);
   if (partial) {
     return fault{errc::malformed_answer, "", "the server sent a range that was not requested"};
   }
@@ -266,16 +263,10 @@ body_target object_body::choose_target(const response_head& head) {
 
 transfer_kind::state object_body::evaluate(const response_head& head, fault& failure) {
   const response_kind kind = kind_of(head);
-  if (kind == response_kind::unsatisfied && opened_) {
-    // A server may reject every range of an empty object.
-    const auto range = parse_content_range(field_of(head, "content-range"));
-    if (range && range->total == 0) {
-      properties_->etag = field_of(head, "etag");
-      properties_->bytes = 0;
-      auto checked = check_expected();
-      if (!checked) failure = checked.error();
-      return checked ? state::done : state::failed;
-    }
+  if (kind == response_kind::unsatisfied && opened_) return evaluate_unsatisfied(head, failure);
+  if (ranged_ && !opened_ && refused_.code == errc::unsupported_feature) {
+    failure = refused_;
+    return state::unfinished;
   }
   if (refused_.code || (kind != response_kind::partial && kind != response_kind::whole)) {
     failure = refused_.code ? refused_ : fault_of(head);
@@ -293,6 +284,23 @@ transfer_kind::state object_body::evaluate(const response_head& head, fault& fai
              "the server's response has " + grouped(window_.position()) + " bytes, expected " +
                  grouped(properties_->bytes)};
   return state::failed;
+}
+
+// Evaluates the status 416 of the first request. A server may reject every range of an empty
+// object. If the size is not certain, the request is repeated once without a range.
+transfer_kind::state object_body::evaluate_unsatisfied(const response_head& head, fault& failure) {
+  const auto range = parse_content_range(field_of(head, "content-range"));
+  const auto bytes = range && range->total ? range->total : address_->object.bytes;
+  if (bytes && *bytes == 0) {
+    properties_->etag = field_of(head, "etag");
+    properties_->bytes = 0;
+    auto checked = check_expected();
+    if (!checked) failure = checked.error();
+    return checked ? state::done : state::failed;
+  }
+  failure = {errc::malformed_answer, "",
+             "the server answered 416 (Range Not Satisfiable) to a request for the first bytes"};
+  return std::exchange(opens_without_range_, true) ? state::failed : state::unfinished;
 }
 
 transfer_kind::state object_body::evaluate_refused(const response_head& head, fault& failure) {

@@ -97,6 +97,7 @@ class object_body final : public transfer_kind,
   result<void> first_response(const response_head& head);
   result<void> first_part(const response_head& head);
   result<void> next_response(const response_head& head);
+  state evaluate_unsatisfied(const response_head& head, fault& failure);
   result<void> check_expected() const;
   bool receives_without_reads() const noexcept;
 
@@ -115,6 +116,7 @@ class object_body final : public transfer_kind,
   std::list<shared_read> reads_;
   boost::asio::steady_timer demand_;
   fault refused_;
+  bool opens_without_range_ = false;
   std::uint64_t since_renewal_bytes_ = 0;
   mutable bool has_requested_ = false;  // The current transfer has sent a request.
   // True if the transfer ends before the end of the body, because no read waits for later bytes.

@@ -23,6 +23,31 @@ std::optional<std::uint64_t> take_number(std::string_view& text) noexcept {
   return number;
 }
 
+bool is_equal_ignoring_case(std::string_view a, std::string_view b) noexcept {
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+// Returns true if the body has the bytes of the object. S3 servers repeat the "aws-chunked" of the
+// upload, although the stored object is not encoded.
+bool is_identity_encoding(std::string_view encodings) {
+  while (!encodings.empty()) {
+    const std::size_t comma = encodings.find(',');
+    std::string_view coding = encodings.substr(0, comma);
+    encodings = comma == encodings.npos ? std::string_view() : encodings.substr(comma + 1);
+    const auto begin = coding.find_first_not_of(" \t");
+    if (begin == coding.npos) continue;
+    coding = coding.substr(begin, coding.find_last_not_of(" \t") - begin + 1);
+    if (!is_equal_ignoring_case(coding, "identity") &&
+        !is_equal_ignoring_case(coding, "aws-chunked")) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool take(std::string_view& text, std::string_view token) noexcept {
   if (!text.starts_with(token)) return false;
   text.remove_prefix(token.size());
@@ -56,7 +81,9 @@ const std::string* response_head::field(std::string_view name) const noexcept {
 
 std::optional<content_range> parse_content_range(std::string_view text) noexcept {
   content_range out;
-  if (!take(text, "bytes ")) return std::nullopt;
+  constexpr std::string_view unit = "bytes ";
+  if (!is_equal_ignoring_case(text.substr(0, unit.size()), unit)) return std::nullopt;
+  text.remove_prefix(unit.size());
   if (!take(text, "*")) {
     out.first = take_number(text);
     if (!out.first || !take(text, "-")) return std::nullopt;
@@ -95,7 +122,7 @@ result<std::uint64_t> check_partial(const response_head& head, const requested_r
 
 result<void> check_identity(const response_head& head, const requested_range& requested) {
   const std::string* const encoding = head.field("content-encoding");
-  if (encoding != nullptr && !encoding->empty() && *encoding != "identity") {
+  if (encoding != nullptr && !is_identity_encoding(*encoding)) {
     return wrong("the server sent a Content-Encoding that was not requested");
   }
   const std::string* const etag = head.field("etag");

@@ -47,13 +47,13 @@ std::optional<std::int64_t> parse_date(std::string_view text) noexcept {
 std::optional<milliseconds> retry_state::failed(
     double chance, std::optional<milliseconds> requested_delay) noexcept {
   if (++failures_ >= rules_.tries_max) return std::nullopt;
-  if (requested_delay) {
-    return *requested_delay <= rules_.requested_max ? requested_delay : std::nullopt;
-  }
+  if (requested_delay && *requested_delay > rules_.requested_max) return std::nullopt;
   const std::uint32_t doublings = std::min(failures_ - 1, 20U);
   const auto full =
       std::min<std::int64_t>(rules_.delay_max.count(), rules_.delay_first.count() << doublings);
-  return milliseconds(full / 2 + static_cast<std::int64_t>(static_cast<double>(full / 2) * chance));
+  const auto half = static_cast<std::int64_t>(static_cast<double>(full / 2) * chance);
+  // A server may send Retry-After: 0, or a date in the past because its clock is wrong.
+  return std::max(milliseconds(full / 2 + half), requested_delay.value_or(milliseconds(0)));
 }
 
 std::optional<milliseconds> parse_retry_after(std::string_view text, std::int64_t now) noexcept {

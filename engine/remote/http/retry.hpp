@@ -33,7 +33,8 @@ class retry_state {
 
   // Reports that an attempt failed. Returns the delay before the next attempt, or an empty optional
   // if no attempt is left. `chance` is a random number in [0, 1) that determines half of the delay.
-  // `requested_delay` is the delay that the server requested, or an empty optional.
+  // `requested_delay` is the delay that the server requested, or an empty optional. The returned
+  // delay is never shorter than `requested_delay`.
   std::optional<std::chrono::milliseconds> failed(
       double chance, std::optional<std::chrono::milliseconds> requested_delay = {}) noexcept;
 

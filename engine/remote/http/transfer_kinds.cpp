@@ -17,6 +17,14 @@ void add_conditions(std::vector<header_field>& to, const object_properties& prop
   if (!properties.modified.empty()) to.push_back({"If-Unmodified-Since", properties.modified});
 }
 
+fault fault_of_whole(const response_head& head, const requested_range& requested) {
+  if (auto identity = check_identity(head, requested); !identity) return identity.error();
+  if (head.content_length && requested.total && *head.content_length != *requested.total) {
+    return {errc::changed_file, "", "the object's size has changed since the object was opened"};
+  }
+  return {errc::unsupported_feature, "", "the server no longer supports ranges of the object"};
+}
+
 body_target small_body_kind::choose_target(const response_head&) {
   into_.body.clear();
   return {body_target::kind::text, {}, &into_.body, request_.bytes_max};
@@ -24,10 +32,11 @@ body_target small_body_kind::choose_target(const response_head&) {
 
 transfer_kind::state small_body_kind::evaluate(const response_head& head, fault& failure) {
   evaluate_refused(head, failure);
-  if (head.status != 200 || !request_.must_repeat || !request_.must_repeat(into_)) {
-    return state::done;
-  }
-  failure = {errc::remote_failed, "", "the server answered 200, but its response is an error"};
+  const bool may_repeat = head.status == 200 || head.status == 400;
+  if (!may_repeat || !request_.must_repeat || !request_.must_repeat(into_)) return state::done;
+  failure = head.status == 200 ? fault{errc::remote_failed, "",
+                                       "the server answered 200, but its response is an error"}
+                               : fault_of(head);
   return state::unfinished;
 }
 
@@ -62,10 +71,7 @@ body_target range_kind::choose_target(const response_head& head) {
     placing_ = !refused_.code;
     return placing_ ? body_target{body_target::kind::memory, rest, nullptr, 0} : body_target();
   }
-  if (kind == response_kind::whole) {
-    refused_ = {errc::unsupported_feature, "",
-                "the server no longer supports ranges of the object"};
-  }
+  if (kind == response_kind::whole) refused_ = fault_of_whole(head, requested());
   if (kind != response_kind::partial) return {};
   auto bytes = check_partial(head, requested());
   if (!bytes) {
@@ -88,6 +94,10 @@ void range_kind::arrived(std::uint64_t bytes) {
 
 transfer_kind::state range_kind::evaluate(const response_head& head, fault& failure) {
   const response_kind kind = kind_of(head);
+  if (refused_.code == errc::unsupported_feature) {
+    failure = refused_;
+    return state::unfinished;
+  }
   if (refused_.code || (kind != response_kind::partial && kind != response_kind::whole)) {
     failure = refused_.code ? refused_ : fault_of(head);
     return state::failed;

@@ -29,7 +29,13 @@ header_field range_field(std::uint64_t begin, std::uint64_t end);
 // then refuses the request if the object has changed.
 void add_conditions(std::vector<header_field>& to, const object_properties& properties);
 
-// Receives a small body. A response with any status is a success.
+// Returns the fault for a whole object that the server sent instead of the requested range. Returns
+// changed_file if the object is another version. Returns unsupported_feature otherwise: a retry may
+// receive the range.
+fault fault_of_whole(const response_head& head, const requested_range& requested);
+
+// Receives a small body. A response with any status is a success, unless small_request::must_repeat
+// returns true.
 class small_body_kind final : public transfer_kind {
  public:
   small_body_kind(const small_request& request, small_response& into)

@@ -33,7 +33,10 @@ std::vector<std::string> files_behind(const model_folder& snapshot, const std::s
   const auto index = text ? parse_shard_index(*text, fs::path(shard).extension().native())
                           : result<shard_index>(text.error());
   // If the index cannot be read, the load will report the fault.
-  if (index) out.insert(out.end(), index->shards.begin(), index->shards.end());
+  if (!index) return out;
+  for (const std::string& file_name : index->shards) {
+    out.push_back((path.parent_path() / file_name).native());
+  }
   return out;
 }
 

@@ -156,6 +156,11 @@ s3_error parse_s3_error(std::string_view xml) {
   return out;
 }
 
+bool is_temporary(const s3_error& error) noexcept {
+  return error.code == "InternalError" || error.code == "SlowDown" ||
+         error.code == "ServiceUnavailable" || error.code == "RequestTimeout";
+}
+
 fault s3_fault(const s3_refusal& response, const std::string& shown) {
   const std::string& code = response.error.code;
   const std::string because = code.empty() ? "" : " (" + code + ")";

@@ -41,6 +41,9 @@ struct s3_error {
 // error texts. Other text of the body must not appear, because this text may contain a signature.
 s3_error parse_s3_error(std::string_view xml);
 
+// Returns true for an error after which the same request may succeed, for example "SlowDown".
+bool is_temporary(const s3_error& error) noexcept;
+
 struct s3_refusal {
   unsigned status = 0;
   s3_error error;
