@@ -66,6 +66,12 @@ int try_reading(int fd, ::dev_t device, const header_reads& trial) {
 
 }  // namespace
 
+std::optional<std::string> direct_files::known_refusal(::dev_t device) {
+  const std::lock_guard lock(mutex_);
+  const auto found = refusals_.find(device);
+  return found == refusals_.end() ? std::nullopt : std::optional(found->second);
+}
+
 result<direct_files::opened> direct_files::open(int buffered, const std::string& path,
                                                 std::uint64_t file_bytes, access mode,
                                                 distant_file distant) {
@@ -102,9 +108,10 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   // With O_NONBLOCK, reads by io_uring would fail with EAGAIN instead of waiting.
   if (::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) return fault{system_code(errno), {}};
 
-  const std::lock_guard lock(mutex_);
-  auto known = refusals_.find(after.st_dev);
-  if (known == refusals_.end()) {
+  std::optional<std::string> known = known_refusal(after.st_dev);
+  if (!known) {
+    // The mutex is not held, because the trial read may wait for a mount. Two threads may make the
+    // trial for the same file system.
     const int failed = distant.was_read ? 0 : try_reading(fd.get(), after.st_dev, distant.trial);
     std::string refusal;
     if (failed != 0) refusal = "a direct read was refused: " + system_code(failed).message();
@@ -112,9 +119,10 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
     // EIO, can be limited to this file.
     const bool is_final = failed == 0 || failed == EINVAL || failed == EOPNOTSUPP;
     if (!is_final) return opened{unique_fd(), refusal};
-    known = refusals_.emplace(after.st_dev, std::move(refusal)).first;
+    const std::lock_guard lock(mutex_);
+    known = refusals_.emplace(after.st_dev, std::move(refusal)).first->second;
   }
-  if (!known->second.empty()) return opened{unique_fd(), known->second};
+  if (!known->empty()) return opened{unique_fd(), *known};
   return opened{std::move(fd), {}, address_alignment};
 }
 

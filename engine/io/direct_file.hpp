@@ -47,6 +47,9 @@ class direct_files {
                       access mode = access::read, distant_file distant = {});
 
  private:
+  // Returns the element of `refusals_`, or an empty optional if no trial has ended.
+  std::optional<std::string> known_refusal(::dev_t device);
+
   std::mutex mutex_;
   // Indexed by file system: the reason why its trial read failed, or an empty string if the trial
   // read succeeded. Guarded by the mutex.

@@ -108,9 +108,10 @@ result<std::size_t> header_reader::read(int fd, ::dev_t device, std::uint64_t of
   const auto is_decided = [&] { return reads->decided() != nullptr; };
   if (!reads->changed.wait_until(lock, late_at, is_decided)) {
     lock.unlock();
-    ++busy_;
-    ++counts.issued;
-    start(reads, 1);
+    if (take_second_thread()) {
+      ++counts.issued;
+      start(reads, 1);
+    }
     lock.lock();
     reads->changed.wait(lock, is_decided);
   }
@@ -149,6 +150,15 @@ bool header_reader::take_threads() {
     });
     if (!started) return false;
   }
+  ++busy_;
+  return true;
+}
+
+// Reserves a thread for a second read. Returns false if no thread is free, because other reads have
+// taken the threads in the meantime. The second read would then wait behind reads that may not end.
+bool header_reader::take_second_thread() {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_ || busy_ >= threads_max) return false;
   ++busy_;
   return true;
 }

@@ -60,6 +60,7 @@ class header_reader {
   struct race;
 
   bool take_threads();
+  bool take_second_thread();
   void start(const std::shared_ptr<race>& reads, std::size_t number);
   std::chrono::steady_clock::duration time_until_late(::dev_t device) const;
 

@@ -85,12 +85,31 @@ void pool_io::start(operation& op) {
   ++waiting_;
   const auto work = [this, &op] {
     --waiting_;
+    post_other_files(op);
     if (op.request.times) op.request.times->record_begin();
     const int result = transfer_all(op.request);
     if (op.request.times) op.request.times->record_end();
     end(op, result);
   };
   retry_allocation([&] { boost::asio::post(threads_.get_executor(), work); });
+}
+
+// Posts the batch if it has operations of other files than `op`. The thread may wait for `op` for
+// any time, and a slow drive must delay only the loads that read from this drive.
+void pool_io::post_other_files(const operation& op) noexcept {
+  bool has_others = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const io_completion* ended = first_ended_; ended; ended = ended->next) {
+      const io_request& request = static_cast<const operation*>(ended)->request;
+      if (request.fd != op.request.fd || request.supply != op.request.supply) has_others = true;
+    }
+  }
+  if (has_others) post_batch();
+}
+
+void pool_io::post_batch() noexcept {
+  retry_allocation([this] { boost::asio::post(loop_, [this] { complete_batch(); }); });
 }
 
 // Adds the operation to the batch of completions. Posts the batch if the batch is full, if no
@@ -105,8 +124,7 @@ void pool_io::end(operation& op, int result) noexcept {
     last_ended_ = &op;
     must_post = ++ended_count_ >= batch_max || waiting_ == 0 || must_post;
   }
-  if (must_post)
-    retry_allocation([this] { boost::asio::post(loop_, [this] { complete_batch(); }); });
+  if (must_post) post_batch();
 }
 
 void pool_io::complete_batch() {

@@ -34,6 +34,8 @@ class pool_io final : public io_queue {
   static constexpr std::uint32_t batch_max = 4;
 
   void end(operation& op, int result) noexcept;
+  void post_other_files(const operation& op) noexcept;
+  void post_batch() noexcept;
   void complete_batch();
 
   boost::asio::io_context& loop_;

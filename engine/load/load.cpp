@@ -2,6 +2,7 @@
 
 // The coroutine that runs a load from beginning to end.
 
+#include <algorithm>
 #include <boost/asio/error.hpp>
 #include <utility>
 
@@ -41,7 +42,7 @@ struct open_task {
   }
 };
 
-// Task for the closing thread. Checks that the files did not change during the load. Closes the
+// Task for a closing thread. Checks that the files did not change during the load. Closes the
 // files, unless the checkpoint has other owners. After a fill or a copy, releases the objects that
 // keep the caller's memory alive.
 struct close_files_task {
@@ -134,11 +135,19 @@ bool has_resources(const job& load, const open_task& open) {
   return open.opened || load.opened() || load.borrows_memory();
 }
 
+bool has_distant_files(const opened_checkpoint* checkpoint) noexcept {
+  const auto is_distant = [](const open_file& file) { return file.object || file.is_distant; };
+  return checkpoint != nullptr && std::ranges::any_of(checkpoint->files, is_distant);
+}
+
 boost::asio::awaitable<void> end(engine& e, job& load, open_task& open) {
   close_files_task close = {
       load.opened(), load.delivery.awaits_open(), load.release_storage_reads(), load, {}};
   if (!close.keeps_files) load.release_files();
-  if (close.files || load.borrows_memory()) co_await on_thread(*e.closing_thread, e.loop, close);
+  if (close.files || load.borrows_memory()) {
+    threads& closing = e.closing_threads(has_distant_files(close.files.get()));
+    co_await on_thread(closing, e.loop, close);
+  }
   if (!close.unchanged) load.stop(close.unchanged.error());
   if (!load.stopped()) co_return;
   release_memory_task release = {std::move(open.opened), load.release_storage()};

@@ -26,6 +26,7 @@ namespace {
 
 // Number of loads that can open their files at the same time. The threads mostly wait for I/O.
 constexpr std::uint32_t open_threads_count = 2;
+constexpr std::uint32_t distant_closing_threads_count = 4;
 // Number of saves that can flush their files at the same time.
 constexpr std::uint32_t saving_threads_count = 2;
 // Maximum number of reads by GPUDirect Storage at the same time. Each read blocks a thread.
@@ -275,6 +276,18 @@ result<void> engine::start_decoding() {
   });
 }
 
+threads& engine::closing_threads(bool is_distant) noexcept {
+  if (!is_distant) return *closing_thread;
+  if (!distant_closing_threads) {
+    const auto started = catch_as_fault([this]() -> result<void> {
+      start(distant_closing_threads, distant_closing_threads_count);
+      return {};
+    });
+    if (!started) return *closing_thread;
+  }
+  return *distant_closing_threads;
+}
+
 result<void> engine::start_saving() {
   if (saving_threads) return {};
   return catch_as_fault([this]() -> result<void> {
@@ -290,6 +303,7 @@ void engine::tear_down() {
   if (open_threads) open_threads->join();
   headers.join();
   if (closing_thread) closing_thread->join();
+  if (distant_closing_threads) distant_closing_threads->join();
   if (copy_threads) copy_threads->join();
   if (storage_threads) storage_threads->join();
   stream_decoders.reset();

@@ -125,6 +125,9 @@ class engine : public std::enable_shared_from_this<engine> {
   result<void> start_checking();
   result<void> start_decoding();
   result<void> start_saving();
+  // Returns the threads that close the files of a load. `is_distant` is true if a file is on a
+  // distant mount or in a store. Must be called in the engine thread.
+  threads& closing_threads(bool is_distant) noexcept;
 
   // Reads of loads and writes of saves. The workers that own a slot carry out these steps.
   schedule read_schedule{loop};
@@ -140,6 +143,9 @@ class engine : public std::enable_shared_from_this<engine> {
   // Closes files and frees memory. Not part of open_threads, because the end of one load must not
   // wait while another load opens its files.
   std::optional<threads> closing_thread;
+  // Does the same for files of distant mounts and stores, because checking such a file may wait for
+  // a server. Started by the first load of such files.
+  std::optional<threads> distant_closing_threads;
   std::optional<threads> copy_threads;
   std::optional<threads> check_threads;     // Created by start_checking().
   std::optional<decoders> stream_decoders;  // Created by start_decoding().

@@ -184,7 +184,9 @@ struct loader_options {
   /// A fill also waits until no read, copy or check uses a destination, because the destinations
   /// are memory of the caller. Reads from a network file system or FUSE do not write to the
   /// destinations of a fill directly, so after this time a fill does not wait for these reads. A
-  /// cancelled or failed `loader::copy_async` always waits until its accesses to the tensor end.
+  /// fill that still opens its source waits without a limit, because the thread that opens the
+  /// source may write to the destinations. A cancelled or failed `loader::copy_async` always waits
+  /// until its accesses to the tensor end.
   std::chrono::milliseconds stop_time_max = std::chrono::seconds(5);
 };
 
@@ -229,11 +231,12 @@ struct load_options {
   ///
   /// GGUF tensors with the block types q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4 are dequantised. A
   /// dequantised tensor has the shape `tensor_info::original_shape`. The results are equal to the
-  /// results of the Python package `gguf`. Other block types and packed element types fail with
+  /// results of the Python package `gguf`. Tensors of u8 with another block type or with a packed
+  /// element type in `tensor_info::type`, such as int4 of ONNX, fail with
   /// `errc::unsupported_dtype`.
   ///
-  /// All other tensors, such as tensors of integers, are loaded unchanged. A note in
-  /// `catalog::notes` of the model states the number of these tensors.
+  /// All other tensors, such as tensors of integers and of `dtype::f4`, are loaded unchanged. A
+  /// note in `catalog::notes` of the model states the number of these tensors.
   ///
   /// Each number is rounded once, to the nearest value, ties to even. Subnormal numbers are rounded
   /// in the same way. A number that exceeds the largest finite number by at least half a step

@@ -10,16 +10,19 @@
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -34,6 +37,7 @@
 #include "support/resident.hpp"
 #include "support/skip.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/waiting.hpp"
 
 namespace asio = boost::asio;
 using namespace ringload;
@@ -264,6 +268,51 @@ TEST_CASE("pool_io: completes each of many reads once, in the loop's thread, nev
 
 TEST_CASE("ring_io: completes each of many reads once, in the loop's thread, never inline") {
   try_many_at_once(engine_kind::ring);
+}
+
+TEST_CASE("pool_io: an ended read completes although a read of another file waits") {
+  asio::io_context loop;
+  threads pool(1);
+  pool_io by(loop, pool);
+  std::promise<void> both_started;
+  std::promise<void> released;
+  boost::system::error_code problem;
+  // The first read ends when the second one waits for the only thread.
+  const byte_supply first = [&](int, std::uint64_t, std::span<std::byte> into, auto&) {
+    both_started.get_future().wait();
+    return static_cast<std::int64_t>(into.size());
+  };
+  const byte_supply second = [&](int, std::uint64_t, std::span<std::byte> into, auto&) {
+    released.get_future().wait();
+    return static_cast<std::int64_t>(into.size());
+  };
+  std::array<std::byte, 8> memory{};
+  io_request request;
+  request.bytes = 8;
+  request.memory = memory.data();
+  request.supply_failed = &problem;
+  int first_result = INT_MIN;
+  int second_result = INT_MIN;
+  request.supply = &first;
+  asio::co_spawn(loop, read_into(first_result, by, request), asio::detached);
+  request.supply = &second;
+  asio::co_spawn(loop, read_into(second_result, by, request), asio::detached);
+  const auto stay = asio::make_work_guard(loop);
+  while (loop.poll_one() > 0) {
+  }
+  both_started.set_value();
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (first_result == INT_MIN && std::chrono::steady_clock::now() < until) {
+    loop.run_for(std::chrono::milliseconds(5));
+  }
+  CHECK(first_result == 8);
+  CHECK(second_result == INT_MIN);
+  released.set_value();
+  while (second_result == INT_MIN && std::chrono::steady_clock::now() < until) {
+    loop.run_for(std::chrono::milliseconds(5));
+  }
+  CHECK(second_result == 8);
+  pool.join();
 }
 
 TEST_CASE("io_queue: both refuse a direct read that is not aligned") {

@@ -6,16 +6,21 @@
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
+#include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <ringload/ringload.hpp>
 #include <string>
 #include <vector>
 
 #include "support/checkpoint_folder.hpp"
 #include "support/counted_device.hpp"
+#include "support/gated_object.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/memory_store.hpp"
 #include "support/npz_text.hpp"
@@ -62,6 +67,38 @@ std::uint64_t bytes_of_files(const std::vector<file_stats>& all) {
   return sum;
 }
 
+// An object whose identity() waits, after its bytes were read, until `released`.
+class slow_identity final : public byte_source {
+ public:
+  slow_identity(std::string text, std::shared_future<void> released)
+      : text_(std::move(text)), released_(std::move(released)) {}
+  ~slow_identity() override { threads_.join(); }
+
+  std::uint64_t bytes() const noexcept override { return text_.size(); }
+  std::string identity() const override {
+    if (was_read_) {
+      waits = true;
+      released_.wait();
+    }
+    return "v1";
+  }
+  void read_async(const source_read& request, read_handler done) override {
+    was_read_ = request.offset > 0;
+    asio::post(threads_, [this, request, done = std::move(done)]() mutable {
+      std::memcpy(request.into.data(), text_.data() + request.offset, request.into.size());
+      std::move(done)(nullptr);
+    });
+  }
+
+  mutable std::atomic<bool> waits = false;
+
+ private:
+  const std::string text_;
+  const std::shared_future<void> released_;
+  std::atomic<bool> was_read_ = false;
+  asio::thread_pool threads_{1};
+};
+
 bool same(const model& one, const model& other) {
   bool all = one.size() == other.size();
   for (std::size_t i = 0; i < one.size() && all; ++i) {
@@ -71,6 +108,23 @@ bool same(const model& one, const model& other) {
 }
 
 }  // namespace
+
+TEST_CASE("byte_source: a slow store does not delay the end of loads of files") {
+  stored_checkpoints all;
+  std::promise<void> release;
+  const auto object = std::make_shared<slow_identity>(
+      stored_checkpoints::whole_text(all.plain.name()), release.get_future().share());
+  loader with = all.loads();
+  const found_source found = {
+      std::make_shared<gated_folder>(object, "m.safetensors"), "m.safetensors", {}};
+  auto slow = with.load_async(found, use_future);
+  REQUIRE(comes_true([&] { return object->waits.load(); }));
+  auto local = with.load_async(all.plain.name(), use_future);
+  CHECK(local.wait_for(patience) == std::future_status::ready);
+  CHECK(slow.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+  release.set_value();
+  CHECK(same(get(std::move(slow)), get(std::move(local))));
+}
 
 TEST_CASE("byte_source: an object is loaded as the same file is, and the statistics say so") {
   stored_checkpoints all;
