@@ -4,12 +4,13 @@
 import errno
 import os
 import resource
+import types
 
 import numpy
 import pytest
 
 import ringload
-from ringload import _core
+from ringload import _core, _names
 
 
 def open_files(path):
@@ -94,3 +95,57 @@ def test_errors_of_a_save_name_the_tensor(tmp_path):
     for wrong in ([1], masked, numpy.array(["text"])):
         with pytest.raises(TypeError, match="^tensor 'b': "):
             ringload.save(tmp_path / "x.safetensors", {"a": array, "b": wrong})
+
+
+def test_builtin_types_are_those_of_numpy(sample):
+    for builtin in (bool, int, float, complex):
+        expected = numpy.zeros(1, builtin).dtype.name
+        assert _names.dtype_name(builtin) == _names.dtype_name(expected)
+    with ringload.Loader() as loader:
+        copied = loader.copy(ringload.load(sample)["i32"], dtype=int)
+        assert copied.result().dtype == "i64"
+
+
+def test_metadata_that_is_no_dictionary_of_texts_is_named(tmp_path):
+    arrays = {"x": numpy.ones(3)}
+    for path in (tmp_path / "x.zt", tmp_path / "x.safetensors"):
+        for wrong in ([("a", "b")], "text", 3, {1: "a"}, {"a": {1}}, {"a": object()}):
+            with pytest.raises(TypeError, match="^metadata"):
+                ringload.save(path, arrays, metadata=wrong)
+        with pytest.raises(ringload.UsageError, match="^metadata: a key .*UTF-8"):
+            ringload.save(path, arrays, metadata={"\udcff": "a"})
+        assert not path.exists()
+        ringload.save(path, arrays, metadata=types.MappingProxyType({"a": "b"}))
+        assert ringload.load(path).metadata == {"a": "b"}
+
+
+def test_an_empty_verify_says_what_is_allowed(sample):
+    for empty in ("", b""):
+        with pytest.raises(ringload.UsageError, match="^verify: .*if_present.*require.*path"):
+            ringload.load(sample, verify=empty)
+
+
+def test_sizes_may_be_integers_of_numpy(sample, arrays):
+    found = dict(ringload.stream(sample, window=numpy.int64(1 << 20)))
+    assert set(found) == set(arrays)
+    with pytest.raises(TypeError, match="^window"):
+        next(iter(ringload.stream(sample, window=numpy.float64(1 << 20))))
+
+
+def test_save_takes_packed_floats_of_4_bits(tmp_path):
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("this PyTorch has no float4")
+    packed = torch.arange(12, dtype=torch.uint8).reshape(3, 4).view(torch.float4_e2m1fn_x2)
+    path = tmp_path / "x.safetensors"
+    ringload.save(path, {"x": packed, "part": packed[:, 1:3]})
+    model = ringload.load(path)
+    assert (model["x"].dtype, model["x"].shape) == ("f4", (3, 8))
+    again = model.torch()
+    assert again["x"].dtype == packed.dtype
+    for name, expected in (("x", packed), ("part", packed[:, 1:3])):
+        assert torch.equal(again[name].view(torch.uint8), expected.view(torch.uint8))
+    with pytest.raises(ringload.UsageError, match="tensor 'x'.* F4"):
+        ringload.save(tmp_path / "x.zt", {"x": packed})
+    with pytest.raises(TypeError, match="^tensor 'x': .*float4_e2m1fn_x2 without dimensions"):
+        ringload.save(path, {"x": packed[0, 0]})

@@ -329,3 +329,18 @@ def test_a_checksum_needs_an_index(tmp_path):
         ringload.save_delta(tmp_path / "d", "a", "b", checksum="adler32")
     with pytest.raises(ringload.UsageError, match="checksum"):
         ringload.save_delta(tmp_path / "d", "a", "b", indexed="xor", checksum="blake3")
+
+
+def test_backward_is_refused_after_an_update_of_its_tensors(versions):
+    torch = pytest.importorskip("torch")
+    made, folder = versions
+    tensors = ringload.load(folder / "v0.safetensors").torch()
+    untouched = {name: tensor.clone().requires_grad_() for name, tensor in tensors.items()}
+    loss = sum((untouched[name] * tensor).sum() for name, tensor in tensors.items())
+    ringload.update(tensors, folder / "v1.delta.zt")
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    versions_before = [tensor._version for tensor in tensors.values()]
+    with pytest.raises(ringload.Error):  # The delta of another version: nothing changes.
+        ringload.update(tensors, folder / "v3.delta.zt")
+    assert [tensor._version for tensor in tensors.values()] == versions_before

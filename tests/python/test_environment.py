@@ -17,7 +17,10 @@ import ringload
 from ringload import _core, _environment
 
 needs_remote = pytest.mark.skipif(not _core.has_remote, reason="built without remote sources")
-variables = ("HF_", "HUGGING", "TRANSFORMERS_OFFLINE", "AWS_", "SSL_CERT", "XDG_CACHE")
+variables = (
+    "HF_", "HUGGING", "TRANSFORMERS_OFFLINE", "AWS_", "SSL_CERT", "XDG_CACHE",
+    "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -266,9 +269,31 @@ def test_the_proxy_is_from_the_environment(recorder, monkeypatch):
 @needs_remote
 def test_certificates_are_from_the_environment(recorder, tmp_path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
-    with pytest.raises((ValueError, OSError), match="SSL_CERT_FILE"):
-        ringload.load(recorder.address + "/x.safetensors")
+    for address in ("https://127.0.0.1:1/x.safetensors", "s3://bucket/x.safetensors"):
+        with pytest.raises((ValueError, OSError), match="SSL_CERT_FILE"):
+            ringload.load(address)
     assert ringload.load(recorder.address + "/x.safetensors", remote={"ca_file": ""})
+
+
+@needs_remote
+def test_plain_http_needs_no_certificates(recorder, tmp_path, monkeypatch):
+    settings = {"s3_endpoint": recorder.address}
+    for value in (tmp_path / "absent.pem", tmp_path):
+        monkeypatch.setenv("SSL_CERT_FILE", str(value))
+        assert ringload.load(recorder.address + "/x.safetensors")
+        assert ringload.load("s3://bucket/x.safetensors", remote=settings)
+
+
+@needs_remote
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_folders_of_certificates_are_ignored(recorder, tmp_path, monkeypatch, variable):
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert ringload.load(recorder.address + "/x.safetensors")
+    with pytest.raises(ConnectionError):  # Not an error of the variable.
+        ringload.load("https://127.0.0.1:1/x.safetensors", remote={"tries_max": 1})
+    file = tmp_path / "absent.pem"
+    monkeypatch.setenv(variable, str(file))
+    assert _environment.certificate_file("https", "https://host") == (str(file), variable)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills: into memory that the library cannot write to directly, and into modules of PyTorch."""
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy
 import pytest
 from conftest import same, write_safetensors
 
 import ringload
+from ringload import _destinations
 
 weight = "model.layers.0.weight"
 
@@ -296,3 +300,113 @@ def test_the_last_name_of_shared_memory_wins_also_behind_a_transposed_one(tmp_pa
     array = numpy.zeros((2, 2), numpy.float32)
     ringload.fill(path, {"q": array, "p": array.T, "r": array})
     assert array.tolist() == [[2, 2], [2, 2]]
+
+
+@pytest.fixture(params=[True, False], ids=["new PyTorch", "old PyTorch"])
+def torch_versions(request, monkeypatch):
+    """PyTorch, also without the function that PyTorch 1 lacks."""
+    torch = pytest.importorskip("torch")
+    if not request.param:
+        monkeypatch.delattr(torch.autograd.graph, "increment_version", raising=False)
+    return torch
+
+
+def test_backward_is_refused_after_a_fill_of_its_tensors(torch_versions, tmp_path):
+    torch = torch_versions
+    path = one_file(tmp_path, weight=numpy.full((2, 2), 3, "f4"), bias=numpy.float32(4))
+    writes = [
+        lambda made: ringload.fill(path, made),
+        lambda made: ringload.load_into(made["module"], path, strict=False),
+        lambda made: ringload.fill(path, {"weight": made["weight"].t()}),
+    ]
+    for write in writes:
+        weight = torch.nn.Parameter(torch.ones(2, 2))
+        bias = torch.nn.Parameter(torch.ones(()))
+        module = torch.nn.Linear(2, 2, bias=False)
+        module.weight = weight
+        loss = (weight * weight).sum() * bias * bias
+        given = {"weight": weight, "bias": bias}
+        write({**given, "module": module} if write is writes[1] else given)
+        assert weight[0, 0].item() == 3
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
+def test_versions_of_tensors_that_are_not_filled_stay(torch_versions, tmp_path):
+    torch = torch_versions
+    path = one_file(tmp_path, a=numpy.ones(2, "f4"), c=numpy.ones(3, "f4"))
+    tensors = {"a": torch.zeros(2), "b": torch.zeros(2)}
+    ringload.fill(path, tensors, missing="report")
+    assert (tensors["a"]._version, tensors["b"]._version) == (1, 0)
+    with pytest.raises(ringload.Error):  # Refused before the first write.
+        ringload.fill(path, {"a": tensors["a"], "c": torch.zeros(4)})
+    assert tensors["a"]._version == 1
+    with torch.inference_mode():
+        untracked = torch.zeros(2)
+    ringload.fill(path, {"a": untracked})
+    assert untracked.tolist() == [1, 1]
+    for dtype in (torch.bool, torch.bfloat16, getattr(torch, "float8_e4m3fn", torch.int8)):
+        _destinations._increase_version(torch.zeros(2, 0).to(dtype))
+
+
+def test_versions_of_tensors_of_a_failed_fill_are_increased(torch_versions, tmp_path):
+    torch = torch_versions
+    path = tmp_path / "x.zt"
+    arrays = {name: numpy.ones(1 << 20, "f4") for name in ("a", "b")}
+    ringload.save(path, arrays, digest="crc32c")
+    with ringload.open(path) as checkpoint:
+        offset = checkpoint["b"].info.offset
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        file.write(b"damaged!")
+    into = {"a": torch.zeros(1 << 20), "b": torch.zeros(1 << 20), "c": torch.zeros(1)}
+    with pytest.raises(ringload.InvalidFileError) as failed:
+        ringload.fill(path, into, verify="require", missing="report")
+    assert failed.value.kind == "wrong_digest"
+    written = {*failed.value.whole, *failed.value.torn}
+    assert written
+    for name, tensor in into.items():
+        assert tensor._version == (name in written), name
+
+
+def test_fill_of_arrays_imports_no_torch(six):
+    program = (
+        "import sys, numpy, ringload\n"
+        f"ringload.fill({six[0]!r}, {{'x': numpy.zeros((2, 3), 'f4')}})\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_state_of_a_module_that_is_no_tensor_is_missing(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class WithState(torch.nn.Linear):
+        def get_extra_state(self):
+            return {"steps": 3}
+
+        def set_extra_state(self, state):
+            raise AssertionError(state)
+
+    module = torch.nn.Sequential(WithState(2, 2, bias=False))
+    path = one_file(tmp_path, **{"0.weight": numpy.ones((2, 2), "f4")})
+    for fill in (
+        lambda: ringload.fill(path, module),
+        lambda: ringload.load_into(module, path),
+        lambda: ringload.load_into(module, path, strict=False, missing="error"),
+    ):
+        with pytest.raises(KeyError, match="'0._extra_state'.*not a tensor") as failed:
+            fill()
+        assert failed.value.kind == "no_such_tensor"
+        assert not bool((module[0].weight == 1).all())
+    for fill in (
+        lambda: ringload.fill(path, module, missing="report"),
+        lambda: ringload.load_into(module, path, strict=False),
+        lambda: ringload.load_into(module, path, missing="report"),
+    ):
+        with torch.no_grad():
+            module[0].weight.zero_()
+        assert fill().missing == ["0._extra_state"]
+        assert bool((module[0].weight == 1).all())
+    with pytest.raises(TypeError, match="'x': dict is not a tensor"):
+        ringload.fill(path, {"x": {"steps": 3}})

@@ -15,6 +15,7 @@ import re
 import resource
 import struct
 import traceback
+import warnings
 
 import ml_dtypes
 import numpy
@@ -23,6 +24,7 @@ from conftest import same, write_safetensors
 
 import ringload
 from ringload import _core
+from ringload.compat.safetensors import safe_open
 
 
 def test_load_gives_every_tensor_as_it_is_in_the_file(sample, arrays):
@@ -195,6 +197,31 @@ def test_mapped_tensors_are_views_of_the_file(sample, arrays):
     assert same(tensor.numpy(), arrays["model.layers.0.weight"])
     with pytest.raises(TypeError, match="read-only"):
         ringload.fill(sample, {"model.layers.0.weight": tensor})
+
+
+def test_torch_tensors_of_read_only_memory_warn_once_for_each_place(sample):
+    pytest.importorskip("torch")
+    model = ringload.load(sample, memory="mapped", unmappable="copy")
+    name = "model.layers.0.weight"
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            model[name].torch()
+            model.torch()
+            model["model.layers.1.weight"].torch()
+    assert len(told) == 3
+    for warning in told:
+        assert warning.filename == __file__ and warning.category is UserWarning
+        assert 'access="copy_on_write"' in str(warning.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ringload.load(sample)[name].torch()
+        options = {"memory": "mapped", "access": "copy_on_write", "unmappable": "copy"}
+        tensor = ringload.load(sample, **options)[name].torch()
+        tensor[0] = 1
+        with safe_open(sample, framework="pt") as opened:
+            opened.get_tensor(name)[0] = 1
+    assert tensor[0, 0] == 1 and ringload.load(sample)[name].numpy()[0, 0] != 1
 
 
 # --- open
@@ -608,3 +635,14 @@ def test_a_range_of_quantised_blocks_is_refused():
         assert stored[:].nbytes == stored.nbytes
         with pytest.raises(ringload.UsageError, match="blocks cannot be read"):
             stored[0:1]
+
+
+@pytest.mark.parametrize("name", ["copy.safetensors", "copy.zt"])
+def test_a_save_of_quantised_blocks_is_refused(tmp_path, name):
+    path = pathlib.Path(__file__).parent.parent / "data" / "gguf" / "blocks.gguf"
+    copy = tmp_path / name
+    with pytest.raises(ringload.UsageError, match="type q4_0: convert the file.*ringload convert"):
+        ringload.save(copy, ringload.load(path, select=["q4_0"]))
+    assert not copy.exists()
+    ringload.save(copy, ringload.load(path, select=["q4_0"], dtype="f32"))
+    assert ringload.load(copy)["q4_0"].dtype == "f32"

@@ -3,18 +3,20 @@
 
 import functools
 import http.server
+import itertools
 import pathlib
 import subprocess
 import sys
 import queue
 import threading
+import time
 
 import numpy
 import pytest
 from conftest import same, write_safetensors
 
 import ringload
-from ringload import _core
+from ringload import _core, _remote
 
 
 def test_remote_is_refused_where_it_is_not_built(sample):
@@ -130,3 +132,85 @@ def test_a_function_that_fails_is_told_of_as_a_threads_failure_is(hub, monkeypat
     assert str(failures.get(timeout=60)) == "owner/model/model.safetensors"
     with pytest.raises(TypeError, match="on_cached"):
         ringload.Loader(remote={**hub, "on_cached": "print"})
+
+
+def threads_of_the_network():
+    """The number of threads of the library that send requests."""
+    names = []
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        try:
+            names.append((task / "comm").read_text())
+        except OSError:  # The thread has ended.
+            pass
+    return names.count("ringload-net\n")
+
+
+@pytest.fixture
+def served(sample):
+    """The address of the sample."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *words):
+            pass
+
+    handler = functools.partial(Quiet, directory=pathlib.Path(sample).parent)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/sample.safetensors"
+        server.shutdown()
+
+
+@pytest.mark.skipif(not _core.has_remote, reason="built without remote sources")
+def test_changing_credentials_do_not_accumulate_threads(served, arrays):
+    tokens = itertools.count()
+    before = threads_of_the_network()
+    loader = ringload.Loader(remote={"token": lambda: f"hf_{next(tokens)}"})
+    with loader:
+        checkpoint = loader.open(served).result()
+        for number in range(20):
+            loader.load(f"{served}?{number}").result()
+        # One thread for the open checkpoint, and one for each set of settings that is kept.
+        assert threads_of_the_network() - before <= 1 + _remote.remotes_max
+        assert same(loader.load(checkpoint).result()["f32"].numpy(), arrays["f32"])
+        copied = loader.copy(checkpoint["i32"][:]).result()
+        assert same(copied.numpy(), arrays["i32"])
+    checkpoint.close()
+    until = time.monotonic() + 10  # A thread of the network may end by itself.
+    while threads_of_the_network() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threads_of_the_network() == before
+    assert loader.closed
+
+
+@pytest.mark.skipif(not _core.has_remote, reason="built without remote sources")
+def test_operations_with_many_credentials_run_at_the_same_time(served, arrays):
+    tokens = itertools.count()
+    count = 4 * _remote.remotes_max
+    with ringload.Loader(remote={"token": lambda: f"hf_{next(tokens)}"}) as loader:
+        loads = [loader.load([served]) for _ in range(count)]
+        fills = []
+        for _ in range(count):
+            array = numpy.zeros_like(arrays["f32"])
+            fills.append((array, loader.fill(served, {"f32": array})))
+        assert all(same(load.result()["i32"].numpy(), arrays["i32"]) for load in loads)
+        for array, fill in fills:
+            fill.result()
+            assert same(array, arrays["f32"])
+
+
+def test_secrets_of_an_address_are_not_in_the_error_that_refuses_it():
+    for address in (
+        "https://user:SECRET@host.example/a/x.safetensors?sig=SECRET",
+        "HTTPS://user:SECRET@host.example/a/x.safetensors#SECRET",
+        "az://account/container/x.safetensors?sig=SECRET",
+    ):
+        with pytest.raises(ringload.SourceNotFoundError, match="remote") as failed:
+            ringload.load(address, remote=False)
+        error = failed.value
+        assert error.place == error.filename and error.place.endswith("/x.safetensors")
+        for text in (str(error), repr(error), error.filename):
+            assert "SECRET" not in text and "user" not in text
+        with pytest.raises(ringload.SourceNotFoundError) as failed:
+            ringload.save(address, {"a": numpy.ones(3)}, remote=False)
+        assert "SECRET" not in str(failed.value)

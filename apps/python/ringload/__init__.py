@@ -160,18 +160,21 @@ def load_into(
         memory, or else the host.
     policies: the policies of fill(), which have precedence over `strict`.
     """
+    from ._destinations import require_none_left_out
     from ._module import ModuleTensors
 
     found = "error" if strict else "report"
     given = {name: value for name, value in policies.items() if value is not None}
     policies = {"missing": found, "unexpected": found, "dtype": "convert", **given}
     memory = ModuleTensors(module, device)
+    if policies["missing"] != "report":
+        require_none_left_out(memory.left_out)
     done = fill(
         source, memory.destinations(), memory.device, remote=remote, offline=offline, hdf5=hdf5,
         **policies,
     )  # fmt: skip
     memory.assign(set(done.missing))
-    return done
+    return done._replace(missing=done.missing + memory.left_out)
 
 
 def save(path, tensors, *, remote=None, offline=None, **options):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversions between tensors of ringload, NumPy, PyTorch and JAX, without a copy."""
 
+import warnings
+
 from . import _core
 from ._names import dtype_name
 
@@ -44,7 +46,19 @@ def storage_of(tensor):
     return getattr(tensor, "untyped_storage", tensor.storage)()
 
 
+_read_only_text = (
+    "the tensor is read-only, and PyTorch has no read-only tensors: a write to the result ends the "
+    'process with SIGSEGV. Load with access="copy_on_write", or write to a clone() of the result'
+)
+
+
 def torch_of(tensor):
+    if tensor.read_only:
+        warnings.warn(_read_only_text, UserWarning, stacklevel=2)
+    return _torch_of(tensor)
+
+
+def _torch_of(tensor):
     import torch
 
     name = tensor.dtype
@@ -61,7 +75,10 @@ def _all(model, convert):
 
 
 def torch_all(model):
-    return _all(model, torch_of)
+    tensors = dict(model.items())
+    if any(tensor.read_only for tensor in tensors.values()):
+        warnings.warn(_read_only_text, UserWarning, stacklevel=2)
+    return _all(tensors, _torch_of)
 
 
 def _integers_of_width(torch, bytes_each):
@@ -70,11 +87,26 @@ def _integers_of_width(torch, bytes_each):
 
 def can_describe(tensor):
     """Returns True if the library has a name for the type of this PyTorch tensor."""
+    name = dtype_name(tensor.dtype)
+    return name in _torch_takes or (name in _torch_names and not _is_packed(tensor))
+
+
+def _is_packed(tensor):
+    """Returns True if each element of this PyTorch tensor has two values of f4."""
     import torch
 
-    name = dtype_name(tensor.dtype)
-    is_packed = tensor.dtype == getattr(torch, "float4_e2m1fn_x2", None)
-    return name in _torch_takes or (name in _torch_names and not is_packed)
+    return tensor.dtype == getattr(torch, "float4_e2m1fn_x2", None)
+
+
+def _packed_f4(tensor):
+    """Describes a PyTorch tensor of float4_e2m1fn_x2, with two values of f4 in each byte."""
+    import torch
+
+    if tensor.ndim == 0:
+        raise TypeError(f"a tensor of {tensor.dtype} without dimensions has no shape of f4")
+    pairs = tensor.detach().view(torch.uint8).cpu().contiguous()
+    shape = (*pairs.shape[:-1], 2 * pairs.shape[-1])
+    return (pairs.data_ptr(), "f4", shape, (), False, pairs), None
 
 
 def _from_torch(tensor):
@@ -234,7 +266,7 @@ def exported(value):
         return value, None
     module = type(value).__module__.partition(".")[0]
     if hasattr(value, "detach") and hasattr(value, "element_size"):
-        return _from_torch(value)
+        return _packed_f4(value) if _is_packed(value) else _from_torch(value)
     if module == "numpy" or hasattr(value, "__array_interface__"):
         import numpy
 

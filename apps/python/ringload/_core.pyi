@@ -97,7 +97,10 @@ class Tensor:
         """
 
     def torch(self) -> _torch.Tensor:
-        """As a PyTorch tensor, without a copy."""
+        """As a PyTorch tensor, without a copy. Warns if the memory is read-only, such as that of a
+        mapped tensor, because a write to the result ends the process: load with
+        access="copy_on_write".
+        """
 
     def jax(self) -> _jax.Array:
         """As a JAX array; without a copy where JAX takes the address."""
@@ -163,7 +166,9 @@ class Model:
         """All tensors as NumPy arrays, without a copy, by name."""
 
     def torch(self) -> dict[str, _torch.Tensor]:
-        """All tensors as PyTorch's, without a copy, by name."""
+        """All tensors as PyTorch's, without a copy, by name. Warns of read-only memory, as
+        Tensor.torch() does.
+        """
 
     def jax(self) -> dict[str, _jax.Array]:
         """All tensors as JAX arrays, by name."""
@@ -282,8 +287,8 @@ class Network:
 
     def __init__(self) -> None: ...
     def use(self, name: str, remote: Remote, names: int = 1) -> None:
-        """From now on reads `name` with these settings. `names` is the number of names of the
-        operation.
+        """From now on reads `name` with these settings, while `remote` exists. `names` is the
+        number of names of the operation.
         """
 
 def make_remote(settings: dict[str, Any]) -> Remote: ...

@@ -7,7 +7,7 @@ import re
 
 from . import _core
 from ._destinations import Destinations
-from ._errors import usage
+from ._errors import Error, usage
 from ._names import path_text
 from ._operation import Operation, one_step, waited_for
 
@@ -49,7 +49,15 @@ def update(engine, tensors, delta, check_unchanged):
     into.require_in_place()
 
     def steps():
-        return Updated(**(yield engine.update(fields, delta, check_unchanged)))
+        updating = engine.update(fields, delta, check_unchanged)
+        try:
+            done = Updated(**(yield updating))
+        except Error as failure:
+            if failure.kind == "not_restored":
+                into.note_write()
+            raise
+        into.note_write()
+        return done
 
     return Operation(steps())
 

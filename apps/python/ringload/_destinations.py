@@ -10,7 +10,7 @@ import sys
 
 from . import _core
 from ._convert import _from_numpy, _from_torch, can_describe, items_of, numpy_dtype_or_none
-from ._errors import Error
+from ._errors import CancelledError, Error, make
 from ._names import dtype_name
 
 
@@ -51,6 +51,36 @@ def _is_torch(value):
 
 def _is_module(value):
     return hasattr(value, "state_dict") and hasattr(value, "named_parameters")
+
+
+def tensors_of(module):
+    """Returns the tensors of a module by name, and the names of other entries of its state.
+
+    Other entries are results of get_extra_state() that are not tensors.
+    """
+    state = module.state_dict(keep_vars=True)
+    tensors = {name: value for name, value in state.items() if _is_torch(value)}
+    return tensors, [name for name in state if name not in tensors]
+
+
+def require_none_left_out(names):
+    """Raises an error if the state of a module has entries that are not tensors."""
+    if names:
+        text = f"destination '{names[0]}': it is not a tensor, and only tensors can be filled"
+        raise make("no_such_tensor", 0, text, f"destination '{names[0]}'")
+
+
+def _increase_version(tensor):
+    """Tells PyTorch's autograd that the content of a tensor has changed."""
+    torch = sys.modules.get("torch")
+    if torch is None or tensor.is_inference():  # The interpreter ends, or there is no version.
+        return
+    increase = getattr(torch.autograd.graph, "increment_version", None)
+    if increase is not None:
+        increase(tensor)
+        return
+    with torch.no_grad():  # PyTorch 1 only has operations in place. This one writes no element.
+        tensor.detach().unsqueeze(0)[:0].zero_()
 
 
 def _torch_with_temporary(name, tensor):
@@ -146,8 +176,9 @@ class Destinations:
 
     def __init__(self, tensors):
         """tensors: a mapping of names to tensors, or a PyTorch module."""
+        self.left_out = []  # The names of entries of a module that are not tensors.
         if _is_module(tensors):
-            tensors = tensors.state_dict(keep_vars=True)
+            tensors, self.left_out = tensors_of(tensors)
         self._all = [_destination(name, value) for name, value in items_of(tensors)]
         self._filled = []
         self._same = {}  # For each name that is filled, the other names of the same memory.
@@ -191,9 +222,19 @@ class Destinations:
                     "memory of the native byte order, which no other tensor shares"
                 )
 
+    def note_write(self, names=None):
+        """Tells PyTorch that the destinations of these names, or all of them, were written."""
+        if names is not None:
+            names = {*names, *(one for name in names for one in self._same.get(name, ()))}
+        for destination in self._all:
+            is_written = names is None or destination.name in names
+            if is_written and _is_torch(destination.value):
+                _increase_version(destination.value)
+
     def finish(self, missing):
         """Copies temporary tensors back after a fill. Returns all names without a tensor."""
         lost = set(missing)
+        self.note_write({one.name for one in self._filled if one.name not in lost})
         # In the order of the names, because the last name determines the content of shared memory.
         order = {destination.name: at for at, destination in enumerate(self._all)}
         for destination in sorted(self._filled, key=lambda one: order[one.name]):
@@ -202,10 +243,18 @@ class Destinations:
         for name, others in self._same.items():
             if name in lost:
                 lost.update(others)
-        return [destination.name for destination in self._all if destination.name in lost]
+        missing = [destination.name for destination in self._all if destination.name in lost]
+        return missing + self.left_out
 
     def note_failure(self, failure):
-        """Corrects the lists of a failed fill, because temporary tensors were not copied back."""
+        """Notes the writes of a fill that has failed or was dropped.
+
+        Corrects the lists of an Error, because temporary tensors were not copied back.
+        """
+        if isinstance(failure, Error) and not isinstance(failure, CancelledError):
+            self.note_write({*failure.whole, *failure.torn})
+        else:
+            self.note_write()
         if not isinstance(failure, Error) or not (failure.whole or failure.torn):
             return
         unfinished = {one.name for one in self._filled if one.temporary is not None}

@@ -131,9 +131,22 @@ def _in_network(host, network):
         return False
 
 
-def certificate_file(scheme):
+def certificate_file(scheme, address):
+    """Returns the file of trusted certificates for an address on the first host.
+
+    REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE may also contain a folder, which is ignored. An http://
+    address needs certificates only if it is redirected, so a file that cannot be read is ignored.
+    """
     names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-    return _first("AWS_CA_BUNDLE", *names) if scheme == "s3" else _first(*names)
+    for name in ("AWS_CA_BUNDLE", *names) if scheme == "s3" else names:
+        path = os.environ.get(name)
+        if not path or (name in names[1:] and os.path.isdir(path)):
+            continue
+        is_plain = address.lower().startswith("http://")
+        if is_plain and not (os.path.isfile(path) and os.access(path, os.R_OK)):
+            continue
+        return path, name
+    return None, None
 
 
 # --- S3

@@ -6,8 +6,8 @@ import weakref
 
 from . import _core, _deltas, _save
 from ._checkpoint import Checkpoint
-from ._destinations import Destinations
-from ._errors import Error, UsageError
+from ._destinations import Destinations, require_none_left_out
+from ._errors import UsageError
 from ._hdf5 import parser_program
 from ._load import Load, Stream
 from ._names import device_name, dtype_name, path_text, size
@@ -78,9 +78,7 @@ class Loader(ProcessBound):
         if isinstance(source, Checkpoint):
             return source
         _deltas.refuse_version_folder(source)
-        named = source_text(source)
-        self._network.prepare(named)
-        return named
+        return self._network.prepare(source_text(source))
 
     def open(self, source, *, strictness=None, independent_files=None, nameless=None):
         """Opens a checkpoint and reads its catalog. Returns a Checkpoint."""
@@ -114,7 +112,8 @@ class Loader(ProcessBound):
         tensor_alignment: the least alignment of each tensor's address, a power of two up to 4096,
             and up to 256 for a GPU.
         memory: "owned" (default), or "mapped": views of the files. With "mapped" also
-            access: "read_only" (default) or "copy_on_write";
+            access: "read_only" (default) or "copy_on_write". With "read_only", .torch() warns,
+                because a write to its result ends the process;
             unmappable: "refuse" (default) or "copy" tensors that cannot be views;
             populate: True reads all pages before the load ends.
         verify: "if_present" or "require" for the digests in the files, the path of a checksum list,
@@ -213,7 +212,8 @@ class Loader(ProcessBound):
 
         tensors: a mapping of names to tensors, or a PyTorch module, whose parameters and persistent
             buffers are filled. Names that share memory (tied weights) are filled as by
-            load_state_dict(): it suffices if the file has one of them.
+            load_state_dict(): it suffices if the file has one of them. State of a module that is
+            not a tensor counts as a destination without a tensor.
         missing: for a destination without a tensor: "error" (default) or "report".
         unexpected: for a tensor without a destination: "ignore" (default), "report" or "error".
         dtype: "exact" (default) refuses another element type. "convert" converts values: floats are
@@ -229,6 +229,8 @@ class Loader(ProcessBound):
         """
         engine = self._engine
         into = Destinations(tensors)
+        if missing != "report":
+            require_none_left_out(into.left_out)
         policies = {"missing": missing, "unexpected": unexpected, "dtype": dtype, "shape": shape}
         given = load_options(options)
         source = self._named(source)
@@ -243,9 +245,10 @@ class Loader(ProcessBound):
                 itself()._require_not_cancelled()
             wanted = selection_of(select, place)
             fields = into.fields(place.names)
+            filling = engine.fill(place, fields, policies, wanted, given)
             try:
-                done = yield engine.fill(place, fields, policies, wanted, given)
-            except Error as failure:
+                done = yield filling
+            except BaseException as failure:
                 into.note_failure(failure)
                 raise
             return Filled(into.finish(done["missing"]), done["unexpected"], done["stats"])
@@ -262,7 +265,8 @@ class Loader(ProcessBound):
         path: "x.safetensors", "x.zt", or a name without an ending for a folder of safetensors
             files. Also "s3://bucket/x.safetensors" and "s3://bucket/x.zt".
         tensors: a mapping of names to tensors. The metadata of a Model is saved too, unless
-            `metadata` is set.
+            `metadata` is set. A Model with quantised blocks raises a UsageError, because a save
+            would drop their type.
         progress: see load().
 
         options:
@@ -281,8 +285,7 @@ class Loader(ProcessBound):
             only the options metadata, zstd_level, digest, replace and sync are allowed.
         A .zt file contains tensors that share the same memory only once.
         """
-        path = path_text(path)
-        store = self._network.prepared_for(path)
+        path, store = self._network.prepared_for(path_text(path))
         return _save.save(self._engine, path, tensors, options, progress, store)
 
     def save_delta(self, path, base, next, *, zstd_level=None, window=None, indexed=None,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch modules, some of whose tensors are on the device "meta" and have no memory yet."""
 
+from ._destinations import tensors_of
+
 
 class ModuleTensors:
     """The tensors of a module. Each tensor on "meta" has a replacement with memory.
@@ -13,7 +15,7 @@ class ModuleTensors:
             raise TypeError(f"expected a module of PyTorch, not {type(module).__name__}")
         self._module = module
         self._replacements = {}  # By identity, since tied names share the tensor.
-        self._named = dict(module.state_dict(keep_vars=True))
+        self._named, self.left_out = tensors_of(module)
         self.device = self._own_device() if device is None else device
 
     def _own_device(self):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts names and sizes of Python programs to the library's form."""
 
+import operator
 import os
 
 from ._errors import usage
@@ -14,6 +15,8 @@ _types = {
     "float8_e5m2fnuz": "f8_e5m2fnuz", "float8_e8m0fnu": "f8_e8m0",
 }  # fmt: skip
 
+_builtins = {bool: "bool", int: "i64", float: "f64", complex: "c128"}  # As in NumPy.
+
 _units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
           "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
 
@@ -22,8 +25,8 @@ def dtype_name(of):
     """Returns the library's name of "bf16", "bfloat16", torch.bfloat16 or numpy.float32."""
     if of is None:
         return None
-    if of is float:
-        return "f64"  # NumPy and PyTorch also take the builtin for float64.
+    if isinstance(of, type) and of in _builtins:
+        return _builtins[of]
     text = of if isinstance(of, str) else getattr(of, "__name__", None) or str(of)
     text = text.rpartition(".")[2].lower()
     return _types.get(text, text)
@@ -35,9 +38,11 @@ def size(of, option):
         of = _size_of_text(of, option)
     if of is None:
         return of
-    if not isinstance(of, int) or isinstance(of, bool):
+    try:
+        of = operator.index(of if not isinstance(of, bool) else None)
+    except TypeError:
         kind = type(of).__name__
-        raise TypeError(f"{option} must be an int or a str such as '2GiB', not {kind}")
+        raise TypeError(f"{option} must be an int or a str such as '2GiB', not {kind}") from None
     if not 0 <= of < 2**64:
         raise usage(f"{option}: {of} is not a size: expected 0 to 2**64 - 1")
     return of
@@ -53,6 +58,20 @@ def _size_of_text(of, option):
         raise usage(f"{option}: '{of}' is not a size: write 2GiB, or a number of bytes") from None
 
 
+def shown(value):
+    """Returns the name of the type and the value, such as "int 3", for messages."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"
+
+
+def is_utf8(text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_optional_bool(value):
     return value is None or isinstance(value, bool)
 
@@ -60,8 +79,7 @@ def is_optional_bool(value):
 def optional_bool(value, option):
     """Returns True, False or None. Raises TypeError for another value, such as "false"."""
     if not is_optional_bool(value):
-        shown = f"{type(value).__name__} {value!r}"
-        raise TypeError(f"{option} must be True, False or None, not {shown}")
+        raise TypeError(f"{option} must be True, False or None, not {shown(value)}")
     return value
 
 

@@ -2,6 +2,7 @@
 """Converts sources, selections and options of the caller to the library's form."""
 
 from . import _core
+from ._errors import usage
 from ._names import dtype_name, path_text, size
 from ._tensor_info import TensorInfo
 
@@ -24,6 +25,11 @@ def load_options(options):
     verify = given.get("verify")
     if verify is not None:
         given["verify"] = dict(verify) if hasattr(verify, "items") else path_text(verify)
+        if given["verify"] == "":
+            raise usage(
+                "verify: '' is invalid, expected 'if_present', 'require', the path of a checksum "
+                "list, or the digests of a Saved"
+            )
     if given.get("nameless") is not None:
         given["nameless"] = dtype_names(given["nameless"])
     return given

@@ -30,6 +30,27 @@ def scheme_of(source):
     return scheme if mark and scheme in _schemes else None
 
 
+def without_secrets(address):
+    """Returns an address without user, password, query and fragment, for messages."""
+    scheme, mark, rest = address.partition("://")
+    authority, slash, path = rest.partition("#")[0].partition("?")[0].partition("/")
+    return scheme + mark + authority.rpartition("@")[2] + slash + path
+
+
+class _PreparedSource(str):
+    """The name of a network source.
+
+    It keeps the threads and connections for the source until its operation has ended.
+    """
+
+    __slots__ = ("_remote",)
+
+    def __new__(cls, source, remote):
+        prepared = super().__new__(cls, source)
+        prepared._remote = remote
+        return prepared
+
+
 def _may_be_model(source):
     return "/" in source and source[0] not in "/.~" and not os.path.lexists(source)
 
@@ -79,29 +100,33 @@ class Network:
     def prepare(self, source, names=1):
         """Makes `source`, or a list of sources, readable for the loader's engine.
 
+        Returns the source or the list. The operation must keep the result until it has ended.
+
         names: the number of sources of the operation.
         """
         if isinstance(source, list):
-            for part in source:
-                self.prepare(part, len(source))
-            return
+            return [self.prepare(part, len(source)) for part in source]
         scheme = scheme_of(source)
         if scheme is None and not _may_be_model(source):
-            return
+            return source
         if self.store is None:
             if scheme is not None:
                 raise self._refusal(source)
-            return
+            return source
         if self._is_closed:
-            return
-        self.store.use(source, self._remote(source, scheme), names)
+            return source
+        remote = self._remote(source, scheme)
+        self.store.use(source, remote, names)
+        return _PreparedSource(source, remote)
 
     def prepared_for(self, target):
-        """Returns the store that can write the address `target`, or None for a path."""
+        """Returns `target` and the store that can write this address, or None for a path.
+
+        The operation must keep the target until it has ended.
+        """
         if scheme_of(target) is None:
-            return None
-        self.prepare(target)
-        return self.store
+            return target, None
+        return self.prepare(target), self.store
 
     def folder(self, address):
         """Returns the S3 folder of an address with "/" at its end: names and sizes of objects."""
@@ -118,7 +143,8 @@ class Network:
 
     def _refusal(self, source):
         hint = _not_built if self._allowed else "remote=False was given"
-        return make("source_not_found", 0, f"{source}: addresses cannot be read: {hint}", source)
+        shown = without_secrets(source)
+        return make("source_not_found", 0, f"{shown}: addresses cannot be read: {hint}", shown)
 
     def _settings(self, source, scheme):
         """Returns the library's settings for a source, and the variable of each setting."""
@@ -148,7 +174,7 @@ class Network:
             _add_other_store(settings, default, scheme, anonymous)
         host = _address_of(source, scheme, settings)
         default("proxy", *proxy_for(host))
-        default("ca_file", *certificate_file(scheme))
+        default("ca_file", *certificate_file(scheme, host))
         return {key: value for key, value in settings.items() if value is not None}, origins
 
     def _add_s3(self, settings, default, anonymous):
@@ -184,6 +210,7 @@ class Network:
 
     def _remote_for(self, settings):
         key = repr(sorted(settings.items()))
+        oldest = None  # Its threads end without the lock.
         with self._lock:
             remote = self._remotes.pop(key, None)
             if remote is None:
@@ -194,14 +221,16 @@ class Network:
                     self._reports.begin()
             self._remotes[key] = remote
             if len(self._remotes) > remotes_max:
-                del self._remotes[next(iter(self._remotes))]
+                oldest = self._remotes.pop(next(iter(self._remotes)))
+        del oldest
         return remote
 
     def close(self):
         """Called when the loader's engine is closed."""
         with self._lock:
             self._is_closed = True
-            self._remotes.clear()
+            remotes, self._remotes = self._remotes, {}
+        remotes.clear()
         if self._reports is not None:
             self._reports.deliver()
 

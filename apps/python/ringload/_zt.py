@@ -38,7 +38,11 @@ def save(path, views, options, sizes, progress, store=None):
 
     def steps():
         for key, value in metadata.items():
-            yield writer.set_attribute(key, value)
+            try:
+                setting = writer.set_attribute(key, value)
+            except TypeError as failure:
+                raise TypeError(f"metadata: the value of '{key}': {failure}") from None
+            yield setting
         for at, (view, first) in enumerate(zip(views, firsts, strict=True)):
             if first == at:
                 yield writer.add([view], storing)
@@ -47,6 +51,6 @@ def save(path, views, options, sizes, progress, store=None):
         _, _, done = yield writer.finish()
         report()
         direct, writes, seconds = (done[key] for key in ("bytes_direct", "writes", "seconds"))
-        return Saved([path], done["nbytes"], direct, 0, writes, seconds, "", {})
+        return Saved([str(path)], done["nbytes"], direct, 0, writes, seconds, "", {})
 
     return reported(steps(), report)

@@ -326,8 +326,8 @@ void bind_network(nb::module_& in) {
           [](held_network& self, const path_argument& name, const held_remote& remote,
              std::size_t names) { self.of->use(name.bytes, remote.of, names); },
           nb::arg("name"), nb::arg("remote"), nb::arg("names") = 1,
-          "From now on reads `name` with these settings. `names` is the number of names of the "
-          "operation.");
+          "From now on reads `name` with these settings, while `remote` exists. `names` is the "
+          "number of names of the operation.");
 #if RINGLOAD_PYTHON_REMOTE
   in.def("make_remote", &make_remote, nb::arg("settings"));
 #endif

@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include <algorithm>
+#include <iterator>
 #include <ringload/keeper.hpp>
 #include <string>
 #include <string_view>
@@ -64,6 +66,23 @@ nb::dict on(const held_model& self, std::int64_t device_position) {
     if (there) all[str_of(t.name())] = object_of<held_tensor>(std::move(there));
   }
   return all;
+}
+
+// Returns true if the logical type is also a dtype.
+bool is_dtype(std::string_view type) {
+  constexpr std::string_view known[] = {"f8_e4m3fn",  "f8_e5m2",   "f8_e4m3fnuz", "f8_e5m2fnuz",
+                                        "f8_e8m0fnu", "complex64", "complex128"};
+  return std::ranges::find(known, type) != std::end(known);
+}
+
+nb::dict undescribed_types(const held_model& self) {
+  nb::dict types;
+  for (const tensor_info& info : self.of->catalog().tensors) {
+    if (info.type.empty() || (info.original_shape.empty() && is_dtype(info.type))) continue;
+    const tensor loaded = self.of->find(info.name);
+    if (loaded && loaded.dtype() == info.dtype) types[str_of(info.name)] = str_of(info.type);
+  }
+  return types;
 }
 
 nb::object converted(const char* function, nb::handle self) {
@@ -136,6 +155,9 @@ void bind_model(nb::module_& in) {
             return all;
           },
           "The files' own metadata. Values that are not texts are JSON texts.")
+      .def_prop_ro("_undescribed_types", &undescribed_types,
+                   "The types, by name, of the tensors whose dtype does not describe the elements, "
+                   "such as quantised blocks.")
       .def_prop_ro(
           "notes",
           [](const held_model& self) {
@@ -161,7 +183,8 @@ void bind_model(nb::module_& in) {
           "All tensors as NumPy arrays, without a copy, by name.")
       .def(
           "torch", [](nb::handle self) { return converted("torch_all", self); },
-          "All tensors as PyTorch's, without a copy, by name.")
+          "All tensors as PyTorch's, without a copy, by name. Warns of read-only memory, as "
+          "Tensor.torch() does.")
       .def(
           "jax", [](nb::handle self) { return converted("jax_all", self); },
           "All tensors as JAX arrays, by name.")

@@ -18,10 +18,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ringload::python {
 
-/// Delegates each name to the store that the last use() of the name has set.
+/// Delegates each name to the store that the last use() of the name has set. Does not keep the
+/// stores alive: each operation of Python keeps its store until it has ended.
 class network_store final : public byte_store {
  public:
   /// The maximum number of names, in addition to the names of the largest operation. The names that
@@ -29,18 +31,23 @@ class network_store final : public byte_store {
   /// same time.
   static constexpr std::size_t names_max = 4096;
 
-  /// `names` is the number of names of the operation to which `name` belongs.
-  void use(const std::string& name, std::shared_ptr<byte_store> store, std::size_t names) {
+  /// `names` is the number of names of the operation to which `name` belongs. The caller must keep
+  /// `store` alive until the operation has ended.
+  void use(const std::string& name, const std::shared_ptr<byte_store>& store, std::size_t names) {
     const std::lock_guard lock(mutex_);
     largest_ = std::max(largest_, names);
     order_.push_back(name);
     const auto found = stores_.find(name);
     if (found != stores_.end()) {
       order_.erase(found->second.position);
-      found->second = {std::move(store), std::prev(order_.end())};
+      found->second.position = std::prev(order_.end());
+      std::erase_if(found->second.stores, [&](const std::weak_ptr<byte_store>& used) {
+        return used.expired() || is_same(used, store);
+      });
+      found->second.stores.push_back(store);
       return;
     }
-    stores_.emplace(name, entry{std::move(store), std::prev(order_.end())});
+    stores_.emplace(name, entry{{store}, std::prev(order_.end())});
     if (order_.size() <= names_max + largest_) return;
     stores_.erase(order_.front());
     order_.pop_front();
@@ -66,14 +73,25 @@ class network_store final : public byte_store {
 
  private:
   struct entry {
-    std::shared_ptr<byte_store> store;
+    // The last store that still exists is used. An earlier store serves an operation that began
+    // before a later operation with the same name, if the later operation has ended.
+    std::vector<std::weak_ptr<byte_store>> stores;
     std::list<std::string>::iterator position;  // In `order_`.
   };
 
+  static bool is_same(const std::weak_ptr<byte_store>& used,
+                      const std::shared_ptr<byte_store>& store) noexcept {
+    return !used.owner_before(store) && !store.owner_before(used);
+  }
+
   std::shared_ptr<byte_store> store_of(std::string_view source) const noexcept {
     const std::lock_guard lock(mutex_);
-    const auto at = stores_.find(source);
-    return at == stores_.end() ? nullptr : at->second.store;
+    const auto found = stores_.find(source);
+    if (found == stores_.end()) return nullptr;
+    for (auto used = found->second.stores.rbegin(); used != found->second.stores.rend(); ++used) {
+      if (std::shared_ptr<byte_store> store = used->lock()) return store;
+    }
+    return nullptr;
   }
 
   mutable std::mutex mutex_;  // Guards the members below.

@@ -289,7 +289,9 @@ void bind_tensor(nb::module_& in) {
           "As a NumPy array, without a copy; types that NumPy lacks by the package ml_dtypes.")
       .def(
           "torch", [](nb::handle self) { return converted("torch_of", self); },
-          "As a PyTorch tensor, without a copy.")
+          "As a PyTorch tensor, without a copy. Warns if the memory is read-only, such as that of "
+          "a mapped tensor, because a write to the result ends the process: load with "
+          "access=\"copy_on_write\".")
       .def(
           "jax", [](nb::handle self) { return converted("jax_of", self); },
           "As a JAX array; without a copy where JAX takes the address.")
