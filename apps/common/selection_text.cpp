@@ -62,15 +62,27 @@ std::optional<std::uint64_t> position_of(std::int64_t index, std::uint64_t size)
   throw error(code, "slice '" + printable(slice.text) + "'", why);
 }
 
-using shapes = std::unordered_map<std::string_view, const std::vector<std::uint64_t>*>;
+using tensors_by_name = std::unordered_map<std::string_view, const tensor_info*>;
 
-void add_slice(selection& to, const slice_text& slice, const shapes& by_name) {
+// Returns the shape to which a slice of the tensor refers: see selection::slice(). A part of a
+// tensor has an original shape only if the slice counts elements of the original shape.
+const std::vector<std::uint64_t>& sliced_shape(const catalog& in, const tensor_info& tensor) {
+  if (tensor.original_shape.empty()) return tensor.shape;
+  catalog alone;
+  alone.files = in.files;
+  alone.tensors.push_back(tensor);
+  const catalog part = chosen(alone, select().slice(tensor.name, 0, 0, 0));
+  return part.tensors.front().original_shape.empty() ? tensor.shape : tensor.original_shape;
+}
+
+void add_slice(selection& to, const slice_text& slice, const catalog& in,
+               const tensors_by_name& by_name) {
   const auto found = by_name.find(slice.name);
   if (found == by_name.end()) {
     fail(slice, errc::no_such_tensor,
          "the checkpoint has no tensor '" + printable(slice.name) + "'");
   }
-  const std::vector<std::uint64_t>& shape = *found->second;
+  const std::vector<std::uint64_t>& shape = sliced_shape(in, *found->second);
   if (slice.ranges.size() > shape.size()) {
     fail(slice, errc::invalid_selection,
          fmt::format("{}, but the tensor has {}", counted(slice.ranges.size(), "range"),
@@ -188,9 +200,9 @@ selection selection_of(const selection_text& from, const catalog& in) {
   for (const std::string& glob : from.except) out.except(glob);
   if (from.experts) out.experts(rank.rank, rank.ranks);
   if (!from.slices.empty()) {
-    shapes by_name;
-    for (const tensor_info& each : in.tensors) by_name.emplace(each.name, &each.shape);
-    for (const slice_text& slice : from.slices) add_slice(out, slice, by_name);
+    tensors_by_name by_name;
+    for (const tensor_info& each : in.tensors) by_name.emplace(each.name, &each);
+    for (const slice_text& slice : from.slices) add_slice(out, slice, in, by_name);
   }
   for (const shard_text& shard : from.shards) {
     out.shard(shard.glob, shard.dim, rank.rank, rank.ranks);

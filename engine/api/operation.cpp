@@ -65,10 +65,19 @@ pending_operation::~pending_operation() {
 
 pending_operation::claim pending_operation::take() {
   claim claimed;
-  claimed.lock = std::unique_lock(list_->mutex);
+  const std::lock_guard lock(list_->mutex);
   unlink();
+  if (!body_) return claimed;
   claimed.body = std::move(body_);
+  claimed.list.reset(list_.get());
+  ++list_->posts;
   return claimed;
+}
+
+void pending_operation::end_post::operator()(pending_list* list) const noexcept {
+  const std::lock_guard lock(list->mutex);
+  --list->posts;
+  if (list->closed) list->posts_ended.notify_all();
 }
 
 void pending_operation::unlink() noexcept {
@@ -92,16 +101,19 @@ class pending_service final : public boost::asio::execution_context::service {
 
  private:
   // Cancels all pending operations. The context no longer runs handlers, so the handlers are
-  // destroyed without a call, as in Asio. The function must not allocate memory, because an
-  // exception would end the process.
+  // destroyed without a call, as in Asio. Waits until no handler is being posted. The function must
+  // not allocate memory, because an exception would end the process.
   void shutdown() override {
     for (;;) {
       std::unique_ptr<handler_body> body;
       std::shared_ptr<cancel_request> cancel;
       {
-        const std::lock_guard lock(list->mutex);
+        std::unique_lock lock(list->mutex);
         list->closed = true;
-        if (!list->first) return;
+        if (!list->first) {
+          list->posts_ended.wait(lock, [this] { return list->posts == 0; });
+          return;
+        }
         pending_operation& op = *list->first;
         body = std::move(op.body_);
         cancel = op.cancel;

@@ -261,6 +261,7 @@ ringload_status ringload_operation_fill_name(const ringload_operation* operation
       return RINGLOAD_OK;
     };
     if (list == RINGLOAD_FILL_WHOLE || list == RINGLOAD_FILL_TORN) {
+      if (!state.is_fill()) throw invalid_argument("the operation is not a fill");
       if (state.status() == RINGLOAD_PENDING) return RINGLOAD_PENDING;
       const ringload::diagnostics& info = state.failure();
       return give_name(list == RINGLOAD_FILL_WHOLE ? info.whole : info.torn);

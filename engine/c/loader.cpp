@@ -2,8 +2,11 @@
 
 #include <ringload/c.h>
 
+#include <algorithm>
+#include <ringload/error.hpp>
 #include <ringload/loader.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "c/handles.hpp"
@@ -28,6 +31,17 @@ load_settings settings_of(const ringload_selection* selection,
   load_settings settings = options_of(options);
   settings.options.select = selection_of(selection);
   return settings;
+}
+
+void check_names_once(const std::vector<ringload::tensor_ref>& tensors) {
+  std::vector<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const ringload::tensor_ref& tensor : tensors) names.emplace_back(tensor.name);
+  std::ranges::sort(names);
+  const auto duplicate = std::ranges::adjacent_find(names);
+  if (duplicate == names.end()) return;
+  throw ringload::error(ringload::errc::invalid_saving, "tensor '" + std::string(*duplicate) + "'",
+                        "duplicate tensor name");
 }
 
 // The next functions implement both ringload_loading and ringload_tensor_stream.
@@ -201,6 +215,7 @@ ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
     const ringload::device on = loader ? loader->value->device() : ringload::host();
     std::vector<ringload::tensor_ref> refs = refs_of(tensors, count, on);
     const ringload_loader& handle = required(loader, null_loader_text);
+    check_names_once(refs);
     return begin_operation<ringload::save_result>(
         handle.thread, operation,
         [shared = handle.value, target = std::string(&required(path, "the path is null")),

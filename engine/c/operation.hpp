@@ -35,6 +35,7 @@
 #include <ringload/tensor.hpp>
 #include <ringload/writer.hpp>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -134,6 +135,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   /// of type T.
   template <class T, class Initiate>
   void begin(Initiate initiate) {
+    is_fill_ = std::is_same_v<T, fill_result>;
     boost::asio::post(
         thread_->context(), [self = shared_from_this(), initiate = std::move(initiate)]() mutable {
           result_handler<T> handler(self);
@@ -183,6 +185,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   const std::shared_ptr<completion_thread>& thread() const noexcept { return thread_; }
   const std::shared_ptr<void>& keep_alive() const noexcept { return keep_alive_; }
 
+  /// Returns true if the operation is a fill, also before it has ended and after a failure.
+  bool is_fill() const noexcept { return is_fill_; }
+
   /// Returns the place and the cause of the failure. For a failed fill, also returns the names of
   /// the complete and the incomplete tensors. The operation must have ended.
   const diagnostics& failure() const noexcept { return info_; }
@@ -199,6 +204,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   const std::shared_ptr<completion_thread> thread_;
   const std::shared_ptr<void> keep_alive_;
   boost::asio::cancellation_signal signal_;  // Used in the completion thread only.
+  bool is_fill_ = false;                     // Constant after begin().
   // Written by the completion thread before the operation ends. Constant afterwards.
   diagnostics info_;
 

@@ -76,6 +76,9 @@ class delta_application {
 };
 
 void delta_application::check_base_tensors() const {
+  if (auto full = check_full_version(request_.base.catalog(), "base"); !full) {
+    throw to_error(full.error());
+  }
   std::set<std::string_view> names;
   for (const tensor& each_tensor : request_.base) {
     const std::string place = tensor_place(each_tensor.name());
@@ -296,6 +299,7 @@ model delta_application::assemble() {
   auto storage = make_model_storage(std::move(contents), std::move(placements), std::move(arenas),
                                     services_.loader_engine()->memory);
   storage->stats = delta_.file().stats();
+  storage->delta_identity = identity();
   return model(std::move(storage));
 }
 
@@ -345,7 +349,10 @@ void begin_apply(const engine_ptr& loader_engine, apply_request request,
                  std::unique_ptr<operation<model>> waiting) {
   run_delta_operation<model>(loader_engine, std::move(waiting),
                              [request = std::move(request)](const delta_services& services) {
-                               return apply_delta(services, request).next;
+                               // A model has a version if an earlier delta had an index.
+                               const expected_link link = {request.base.storage()->delta_identity,
+                                                           std::nullopt};
+                               return apply_delta(services, request, link).next;
                              });
 }
 

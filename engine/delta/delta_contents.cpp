@@ -208,6 +208,13 @@ result<void> check_equal_composites(const catalog& base, const catalog& next) {
   return refused(unmatched.begin()->first, "the next version lacks the object");
 }
 
+bool is_delta(const catalog& file) noexcept { return find(file, version_key) != nullptr; }
+
+result<void> check_full_version(const catalog& base, const std::string& place) {
+  if (!is_delta(base)) return {};
+  return fault{errc::not_a_checkpoint, place, "it is a delta, expected a full version"};
+}
+
 result<delta_contents> read_contents(const catalog& file) {
   const attribute* const layout = find(file, version_key);
   if (layout == nullptr) {

@@ -105,6 +105,13 @@ struct delta_contents {
   attributes metadata;  // Attributes of the next version.
 };
 
+// Returns true if the catalog describes a delta of any layout.
+bool is_delta(const catalog& file) noexcept;
+
+// Fails with errc::not_a_checkpoint at `place` if `base` is a delta. A delta has a subset of the
+// tensors of a version, so nothing can begin with a delta.
+result<void> check_full_version(const catalog& base, const std::string& place);
+
 // Reads the description of a delta from the catalog of its file. Fails with errc::not_a_checkpoint
 // if the file is not a delta, and with errc::unsupported_feature if its layout is unknown.
 // Fails with errc::malformed_header or errc::malformed_checksum_list if the description is invalid.

@@ -2,10 +2,12 @@
 
 #include "delta/indexed_writer.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <ringload/error.hpp>
 #include <ringload/save.hpp>
 
 #include "base/parse_number.hpp"
@@ -65,6 +67,14 @@ index_delta describe(const delta_request& request) {
   return described;
 }
 
+// Returns the error with the path `target` instead of the path of the temporary folder.
+error with_target(const error& failed, const std::string& temporary, const std::string& target) {
+  if (!failed.place().starts_with(temporary)) return failed;
+  const std::string_view text = failed.what();
+  const std::string_view cause = text.substr(std::min(text.size(), failed.place().size() + 2));
+  return {failed.code(), target + failed.place().substr(temporary.size()), std::string(cause)};
+}
+
 }  // namespace
 
 result<packed_tensor> pack_difference(const indexed_delta& layout, int zstd_level,
@@ -109,6 +119,20 @@ void indexed_writer::add(const std::string& name, packed_tensor tensor) {
 }
 
 void indexed_writer::write_shard() {
+  try {
+    save_shard();
+  } catch (const error& failed) {
+    throw at_target(failed);
+  }
+}
+
+error indexed_writer::at_target(const error& failed) const {
+  const std::size_t end = request_.path.find_last_not_of('/') + 1;
+  return with_target(failed, printable_path(folder_.path()),
+                     printable_path(std::string_view(request_.path).substr(0, end)));
+}
+
+void indexed_writer::save_shard() {
   std::array<char, 64> name = {};
   std::snprintf(name.data(), name.size(), "model-%05u.safetensors", ++shard_count_);
   save_options options;
@@ -135,9 +159,13 @@ std::uint64_t indexed_writer::finish() {
   if (!waiting_.empty()) write_shard();
   services_.check_cancelled();
   const std::string text = delta_index_text(described_, written_);
-  atomic_file index(folder_.path() + "/model.safetensors.index.json", entry_kind::file, false);
-  index.write(text);
-  index.publish(request_.options.sync);
+  try {
+    atomic_file index(folder_.path() + "/model.safetensors.index.json", entry_kind::file, false);
+    index.write(text);
+    index.publish(request_.options.sync);
+  } catch (const error& failed) {
+    throw at_target(failed);
+  }
   folder_.publish(request_.options.sync);
   return bytes_ + text.size();
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <ringload/atomic_file.hpp>
 #include <ringload/delta.hpp>
+#include <ringload/error.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,9 @@ class indexed_writer {
 
  private:
   void write_shard();
+  void save_shard();
+  // Returns the error with the path of the result instead of the path of the temporary folder.
+  error at_target(const error& failed) const;
 
   const delta_services& services_;
   const delta_request& request_;

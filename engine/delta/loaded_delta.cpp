@@ -55,15 +55,15 @@ bool has_mixed_versions(const result<T>& change) {
   return !change && change.error().code == errc::not_restored;
 }
 
-std::string place_of(const source& from) {
+}  // namespace
+
+std::string place_of_source(const source& from) {
   const checkpoint& opened = from.parts().opened;
   return opened ? printable_path(opened.catalog().files.front().path) : shown(from.parts().name);
 }
 
-}  // namespace
-
 loaded_delta::loaded_delta(const delta_services& services, const source& from)
-    : memory_(services.memory()), place_(place_of(from)), file_(services.load_all(from)) {
+    : memory_(services.memory()), place_(place_of_source(from)), file_(services.load_all(from)) {
   auto contents = read_contents(file_.catalog());
   if (!contents) throw to_error(contents.error().in(place_));
   contents_ = std::move(*contents);

@@ -38,6 +38,9 @@ struct applied_tensor {
   byte_change decoded;  // Set by apply() if the change is a frame.
 };
 
+// Returns the path of the source for error texts.
+std::string place_of_source(const source& from);
+
 class loaded_delta {
  public:
   // Loads the delta file, and does all checks that need no base version. Throws ringload::error.

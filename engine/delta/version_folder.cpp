@@ -14,6 +14,7 @@
 #include "catalog/model_folder.hpp"
 #include "catalog/store_folder.hpp"
 #include "catalog/version_name.hpp"
+#include "delta/delta_contents.hpp"
 #include "delta/delta_job.hpp"
 #include "delta/loaded_delta.hpp"
 #include "formats/shard_index.hpp"
@@ -180,6 +181,9 @@ model load_links(const delta_services& services, const std::optional<model>& bas
   load_options loading;
   loading.allocation = options.allocation;
   model loaded = full ? services.load_to_device(*full, loading) : *base;
+  const auto is_full =
+      check_full_version(loaded.catalog(), full ? place_of_source(*full) : std::string("base"));
+  if (!is_full) throw to_error(is_full.error());
   for (const source& delta : deltas) {
     auto [next, identity] = apply_delta(services, {std::move(loaded), delta, options}, link);
     loaded = std::move(next);

@@ -115,6 +115,9 @@ class model_storage {
 
   // These members are written once, before the caller receives a model.
   kept_version version;  // Set only for models that a keeper holds in its memory.
+  // The version that the index of the last applied delta states. Empty if the model is not the
+  // result of a delta with an index.
+  std::string delta_identity;
   load_stats stats;
   std::vector<file_stats> stats_of_files;
 

@@ -56,6 +56,7 @@ class chooser {
   range shard_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks) const;
   result<chosen_tensor> fuse(const detail::fuse_request& request);
   box box_of(std::uint32_t t) const;
+  result<void> check_whole_bytes(const box& source_box) const;
   std::vector<std::uint64_t> shape_of(const box& source_box) const;
 
   const selection_context& context_;
@@ -201,6 +202,31 @@ box chooser::box_of(std::uint32_t t) const {
   return out;
 }
 
+// Fails if a row of the box does not consist of whole bytes. The innermost dimensions that are
+// selected completely, and the next dimension, form a row. A load copies rows of bytes. Products
+// are computed modulo 2^64, which keeps the remainder of a division by 8.
+result<void> chooser::check_whole_bytes(const box& source_box) const {
+  const tensor_info& info = from_.tensors[source_box.tensor];
+  const std::vector<range>& ranges = source_box.ranges;
+  std::uint64_t bit_count = bits(info.dtype);
+  const auto is_empty = [](const range& extent) { return extent.count() == 0; };
+  if (bit_count % 8 == 0 || std::ranges::any_of(ranges, is_empty)) return {};
+  for (std::size_t d = ranges.size(); d-- > 0;) {
+    const range whole = {0, info.shape[d]};
+    if (ranges[d] == whole) {
+      bit_count *= info.shape[d];
+      continue;
+    }
+    const bool has_whole_bytes = ranges[d].begin * bit_count % 8 == 0 &&
+                                 ranges[d].end * bit_count % 8 == 0 &&
+                                 (d == 0 || info.shape[d] * bit_count % 8 == 0);
+    if (has_whole_bytes) return {};
+    return fault{errc::fractional_bytes, at_tensor(from_, source_box.tensor),
+                 "each row of the selected range must begin and end on a whole byte"};
+  }
+  return {};
+}
+
 result<chosen_tensor> chooser::fuse(const detail::fuse_request& request) {
   chosen_tensor fused = {request.fused_name, {}, {}, request.dim};
   for (const std::string& part_name : request.names) {
@@ -252,6 +278,7 @@ result<std::vector<chosen_tensor>> chooser::put_together() {
   for (std::uint32_t t = 0; t < context_.tensors(); ++t) {
     if (taken_.separate[t]) {
       box whole_or_cut = box_of(t);
+      if (auto status = check_whole_bytes(whole_or_cut); !status) return status.error();
       const bool whole = whole_or_cut.ranges.empty();
       std::vector<std::uint64_t> shape = whole ? from_.tensors[t].shape : shape_of(whole_or_cut);
       out.push_back({context_.name(t), std::move(shape), {std::move(whole_or_cut)}, 0});

@@ -39,6 +39,29 @@ std::vector<composite_info> composites_of(const catalog& from,
   return out;
 }
 
+// Attributes of a .zt object that describe the type and the shape of the whole tensor. See
+// formats/zt/zt_index.hpp.
+constexpr std::string_view original_shape_key = "original_shape";
+constexpr std::string_view type_keys[] = {"gguf_type", "logical_type"};
+
+bool has_equal_types(const catalog& from, const std::vector<box>& boxes) {
+  const std::string& type = from.tensors[boxes.front().tensor].type;
+  return std::ranges::all_of(boxes,
+                             [&](const box& b) { return from.tensors[b.tensor].type == type; });
+}
+
+// Removes the logical type of packed elements and of unknown blocks. A part of such a tensor is a
+// range of stored elements, such as bytes. The range may begin inside of an element of the type.
+void drop_type(tensor_info& info, std::vector<std::string>& notes) {
+  std::erase_if(info.attributes, [](const auto& pair) {
+    return std::ranges::find(type_keys, pair.first) != std::end(type_keys);
+  });
+  notes.push_back(tensor_place(info.name) + ": the part is stored elements of type " +
+                  std::string(name(info.dtype)) + ", without the logical type " +
+                  printable(info.type) + " of the whole tensor");
+  info.type.clear();
+}
+
 }  // namespace
 
 result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& tensors) {
@@ -67,13 +90,14 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
       if (!all_bits) {
         return fault{errc::size_overflow, tensor_place(tensor.name)};
       }
-      if (*all_bits % 8 != 0) {
-        return fault{
-            errc::fractional_bytes, tensor_place(from, stored),
-            "the selected range has " + grouped(*all_bits) + " bits, expected a multiple of 8"};
-      }
       info.bytes = *all_bits / 8;
+      const bool is_packed = !blocks && !info.type.empty() && !info.original_shape.empty();
+      if (!info.original_shape.empty()) {
+        std::erase_if(info.attributes,
+                      [](const auto& pair) { return pair.first == original_shape_key; });
+      }
       info.original_shape.clear();
+      if (is_packed || !has_equal_types(from, tensor.boxes)) drop_type(info, out.notes);
       if (blocks) {
         info.original_shape = tensor.shape;
         info.shape = {info.bytes};

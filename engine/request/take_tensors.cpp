@@ -94,6 +94,10 @@ result<void> drop_experts_of_other_ranks(const selection_context& context,
 // a separate tensor.
 result<void> take_fused_parts(const selection_context& context, taken_tensors& taken) {
   for (const detail::fuse_request& request : context.requests.fused) {
+    if (request.names.empty()) {
+      return fault{errc::invalid_selection, context.place(tensor_place(request.fused_name)),
+                   "the fused tensor has no parts, expected at least one name"};
+    }
     for (const std::string& part_name : request.names) {
       auto t = context.find(part_name);
       if (!t) return t.error();

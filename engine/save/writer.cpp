@@ -3,12 +3,15 @@
 // Each call of the public class `writer` becomes a step, which runs in the writer's own thread.
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/system_executor.hpp>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <ringload/writer.hpp>
+#include <type_traits>
 
 #include "base/catch_as_fault.hpp"
 #include "base/find_duplicates.hpp"
@@ -35,17 +38,53 @@ namespace detail {
 
 namespace {
 
+// Decides whether a step ends or is cancelled first. A cancellation after the end of the step has
+// no effect.
+class step_end {
+ public:
+  // Returns true if the step had not ended.
+  bool cancel() noexcept { return decide(state::cancelled); }
+  // Returns false if the step was cancelled.
+  bool end() noexcept { return decide(state::ended); }
+
+ private:
+  enum class state : std::uint8_t { running, cancelled, ended };
+
+  bool decide(state outcome) noexcept {
+    state expected = state::running;
+    return state_.compare_exchange_strong(expected, outcome);
+  }
+
+  std::atomic<state> state_ = state::running;
+};
+
+// Ends a step. If the step was cancelled during its work, all later steps fail, so the step fails
+// too. A finished file stays.
+template <class T>
+void end_step(writer_state& job, step_end& end, result<T>& outcome) noexcept {
+  if (end.end()) return;
+  job.stop();
+  if constexpr (!std::is_same_v<T, write_result>) {
+    const auto status = catch_as_fault([&] { return job.check_not_ended(); });
+    if (outcome && !status) outcome = status.error();
+  }
+}
+
 // Runs a step in the writer's thread, and completes the operation with the result of the step. The
 // destructor of the state joins the thread, so the state outlives the step.
 template <class T, class Work>
 void post_step(const std::shared_ptr<writer_state>& state, std::unique_ptr<operation<T>> waiting,
                Work work) {
-  waiting->cancel->arm([job = std::weak_ptr<writer_state>(state)] {
-    if (const auto running = job.lock()) running->stop();
+  auto end = std::make_shared<step_end>();
+  waiting->cancel->arm([job = std::weak_ptr<writer_state>(state), end] {
+    const auto running = job.lock();
+    if (running && end->cancel()) running->stop();
   });
   auto owned = std::make_unique<Work>(std::move(work));
-  auto run = [job = state.get(), waiting = std::move(waiting), work = std::move(owned)]() mutable {
+  auto run = [job = state.get(), waiting = std::move(waiting), work = std::move(owned),
+              end = std::move(end)]() mutable {
     auto outcome = catch_as_fault([&] { return (*work)(*job); });
+    end_step(*job, *end, outcome);
     work.reset();  // Destroys the arguments before the operation completes.
     try {
       if (outcome) {

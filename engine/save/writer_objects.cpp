@@ -97,6 +97,10 @@ result<std::string> writer_state::encode_attributes(const attributes& pairs,
       return tensor_fault(name, errc::header_not_utf8,
                           "its attribute '" + printable(key) + "' is not UTF-8");
     }
+    if (list.has(key)) {
+      return tensor_fault(name, errc::invalid_saving,
+                          "duplicate attribute key '" + printable(key) + "'");
+    }
     list.set(key, value.encoded());
   }
   return list.to_cbor();

@@ -70,6 +70,8 @@ class writer_state {
   // Returns the error of the last step, or an empty optional if the step has succeeded.
   const std::optional<fault>& refusal() const noexcept { return refusal_; }
 
+  // Fails if the writer was cancelled or if the file is finished.
+  result<void> check_not_ended() const;
   result<void> add(const tensor_ref& tensor, const object_options& options);
   result<void> declare(const object_info& info);
   result<void> add_part(const std::string& object, const tensor_ref& part,
@@ -105,8 +107,6 @@ class writer_state {
                                                     writer_options options, std::uint64_t bytes);
   // Runs `work` in the writer's thread, and waits until `work` has ended.
   result<void> run(const std::function<result<void>()>& work);
-  // Fails if the writer was cancelled or if the file is finished.
-  result<void> check_not_ended() const;
   // Fails if the dtype or shape of the tensor is not as expected.
   result<void> check_dtype_and_shape(const tensor_ref& tensor, dtype type,
                                      const std::vector<std::uint64_t>& shape) const;

@@ -41,7 +41,8 @@ class RINGLOAD_EXPORT allocation_log {
   /// Creates an empty handle. An empty handle writes nothing.
   allocation_log() noexcept = default;
   /// Creates or replaces the file. Each row is written to the file immediately. Throws
-  /// `ringload::error`.
+  /// `ringload::error`. Fails with `errc::not_a_regular_file` if the path exists and is not a
+  /// regular file, for example a FIFO.
   explicit allocation_log(std::string_view file);
   /// Creates or replaces the file at a `std::filesystem::path`.
   template <detail::path_object Path>

@@ -38,7 +38,9 @@ class RINGLOAD_EXPORT attribute {
 
   /// Parses JSON text. The members of an object keep their order. A number without fraction and
   /// exponent becomes an integer if the number fits in 64 bits. Every other number becomes a
-  /// floating-point number. Throws `errc::malformed_header` if the text is not valid JSON.
+  /// floating-point number. "-0" becomes -0.0. Throws `errc::malformed_header` if the text is not
+  /// valid JSON, if a number exceeds the range of `double`, or if values are nested more than 64
+  /// deep.
   static attribute json(std::string_view text);
   /// Creates an attribute from CBOR. `encoded` must consist of exactly one CBOR value. Throws
   /// `errc::malformed_header` if the CBOR is not valid. Throws `errc::header_not_utf8` if a text in

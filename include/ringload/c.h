@@ -514,8 +514,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_shard(ringload_selection* s
                                                            const char* glob, uint32_t dim,
                                                            uint64_t rank, uint64_t ranks);
 /// Replaces the tensors `names` by one tensor `name`, which concatenates their selected ranges
-/// along `dim`. A tensor of `names` is still loaded separately if its name, a glob, a callback or a
-/// slice selects the tensor.
+/// along `dim`. `names` must not be empty. A tensor of `names` is still loaded separately if its
+/// name, a glob, a callback or a slice selects the tensor.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_fused(ringload_selection* selection,
                                                            const char* name,
                                                            const char* const* names, size_t count,

@@ -110,8 +110,9 @@ typedef struct ringload_save_options {
   const ringload_sha256* sha256;
 } ringload_save_options;
 
-/// Saves tensors as one file, or as a folder of shards. The output becomes visible at `path` when
-/// the output is complete.
+/// Saves tensors as one file, or as a folder of shards. If two tensors have the same name, the call
+/// fails with RINGLOAD_INVALID_ARGUMENT. The output becomes visible at `path` when the output is
+/// complete.
 RINGLOAD_C_EXPORT ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
                                                       const ringload_saved_tensor* tensors,
                                                       size_t count,

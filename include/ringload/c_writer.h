@@ -57,7 +57,8 @@ typedef struct ringload_writer_options {
 /// `attributes` contains keys and values in turn: key, value, key, value. Each value is JSON text,
 /// such as "\"adam\"", "0.1" or "[1, 2]". JSON can represent neither bytes nor NaN. For these
 /// values, use `typed_attributes`. The writer uses the fields `key`, `cbor` and `cbor_bytes` of a
-/// ringload_attribute. Therefore attributes of a checkpoint can be passed unchanged.
+/// ringload_attribute. Therefore attributes of a checkpoint can be passed unchanged. If a key is
+/// repeated in one of the lists or in both lists, the step fails with RINGLOAD_INVALID_ARGUMENT.
 typedef struct ringload_object_options {
   size_t struct_bytes;
   int32_t zstd_level;      // The level of the zstd compression, 1 to 22. 0 means no compression.
@@ -72,7 +73,8 @@ typedef struct ringload_object_options {
   size_t typed_attributes_count;
 } ringload_object_options;
 
-/// An object that consists of several components, such as a sparse matrix or a quantised group.
+/// An object that consists of several components, such as a sparse matrix or a quantised group. The
+/// keys of its attributes must be unique, as in ringload_object_options.
 typedef struct ringload_object {
   size_t struct_bytes;
   /// The name of the object.
@@ -178,7 +180,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_writer_copy(ringload_writer* writer, 
                                                        const ringload_copy_options* options);
 
 /// Replaces the elements of a dense tensor that is stored without compression. The step fails with
-/// RINGLOAD_MISMATCH if the dtype or the shape differs.
+/// RINGLOAD_MISMATCH if the dtype or the shape differs. The step fails with RINGLOAD_UNSUPPORTED if
+/// the tensor has an alias, or if another tensor shares its bytes.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_replace_begin(ringload_writer* writer,
                                                                 const ringload_saved_tensor* tensor,
                                                                 ringload_operation** operation);

@@ -243,9 +243,11 @@ auto save_delta_async(basic_loader<Executor>& used_loader, detail::path_argument
 /// A tensor of a delta with an index is changed and verified on the host, and copied to the GPU.
 ///
 /// Fails with `errc::wrong_digest` or `errc::wrong_shape` if `base` is not the base version of the
-/// delta. Fails with `errc::wrong_digest` if the result is not the next version of the delta. Fails
-/// with `errc::not_a_checkpoint` if `delta` is not a delta. Cancellation of any type cancels the
-/// operation.
+/// delta. Fails with `errc::malformed_index` if both the delta that led to `base` and this delta
+/// have an index, and the versions do not match. A loaded checkpoint has no version, so its first
+/// delta with an index is not checked in this way. Fails with `errc::wrong_digest` if the result is
+/// not the next version of the delta. Fails with `errc::not_a_checkpoint` if `delta` is not a
+/// delta, or if `base` is a loaded delta. Cancellation of any type cancels the operation.
 template <class Executor, token_for<model> CompletionToken = default_token>
 auto apply_async(basic_loader<Executor>& used_loader, model base, source delta,
                  apply_options options, CompletionToken&& token = {}) {
@@ -316,7 +318,8 @@ RINGLOAD_EXPORT std::vector<version_info> list_versions(
 ///
 /// If a necessary file is missing, the operation fails with `errc::source_not_found`. If a file is
 /// damaged, or belongs to another version or base, the operation fails with `errc::wrong_digest` or
-/// another code. Each error names the file.
+/// another code. If the file of a full version is a delta, the operation fails with
+/// `errc::not_a_checkpoint`. Each error names the file.
 ///
 /// Cancellation of any type cancels the operation.
 template <class Executor, token_for<model> CompletionToken = default_token>
@@ -334,8 +337,9 @@ auto load_version_async(basic_loader<Executor>& used_loader, detail::path_argume
                             std::forward<CompletionToken>(token));
 }
 
-/// Loads a version from a list of files. The first link is a full version. Each further link is the
-/// delta from the version before. The links can also be files of a web server, although a web
+/// Loads a version from a list of files. The first link is a full version. If the first link is a
+/// delta, the operation fails with `errc::not_a_checkpoint`. Each further link is the delta from
+/// the version before. The links can also be files of a web server, although a web
 /// server cannot list a folder. Fails like load_version_async. Each error names the link.
 template <class Executor, token_for<model> CompletionToken = default_token>
 auto load_chain_async(basic_loader<Executor>& used_loader, detail::list_argument<source> links,

@@ -95,9 +95,10 @@ struct fill_options {
   /// every other value, including NaN, becomes true. Any other conversion fails with
   /// `errc::unsupported_dtype`.
   ///
-  /// The results are equal to the results of copy_ in PyTorch 2.14 and later, with two differences.
-  /// A number outside the range of an integer type becomes the nearest integer of the type. NaN
-  /// becomes the integer 0.
+  /// The results are equal to the results of copy_ in PyTorch 2.14 and later, with three
+  /// differences. A number outside the range of an integer type becomes the nearest integer of the
+  /// type. NaN becomes the integer 0. The bits of a NaN that becomes a floating-point number may
+  /// differ.
   ///
   /// f8_e4m3fn has no infinity. In a conversion to f8_e4m3fn, infinity and numbers that are too
   /// large become 448. Older versions of PyTorch, such as 2.12, produce NaN instead.

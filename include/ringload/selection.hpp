@@ -150,8 +150,9 @@ class RINGLOAD_EXPORT selection {
   ///
   /// Some quantised tensors can be dequantised (load_options::dtype). For these tensors, `dim` and
   /// `first` refer to tensor_info::original_shape, and a range of the last dimension must consist
-  /// of whole quantisation blocks. Any other quantised tensor has one dimension, which counts
-  /// bytes.
+  /// of whole quantisation blocks. Any other quantised or packed tensor has one dimension, which
+  /// counts bytes. A part of this tensor has no `tensor_info::type`, and a note in `catalog::notes`
+  /// states the type of the whole tensor.
   selection& slice(std::string name, std::uint32_t dim, std::uint64_t first, std::uint64_t count);
 
   /// Restricts every selected tensor that matches `glob` to the range of `rank` along `dim`. A
@@ -160,7 +161,8 @@ class RINGLOAD_EXPORT selection {
 
   /// Replaces the tensors `names` by one tensor `name`. The new tensor concatenates the selected
   /// ranges along `dim`, in the order of `names`. All tensors must have the same dtype and the same
-  /// size in every other dimension. A tensor of `names` is also loaded separately if names(),
+  /// size in every other dimension. If `names` is empty, the load fails with
+  /// `errc::invalid_selection`. A tensor of `names` is also loaded separately if names(),
   /// matching(), where() or slice() selects the tensor.
   selection& fused(std::string name, detail::list_argument<std::string> names, std::uint32_t dim);
 

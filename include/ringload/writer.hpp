@@ -50,7 +50,8 @@ struct object_options {
   /// type. If .zt lacks the dtype, the object always gets a logical type. For example, f8_e4m3fn is
   /// stored as u8 with the type "f8_e4m3fn".
   std::string type = {};
-  ringload::attributes attributes = {};  // The attributes of the object. Keys must be unique.
+  /// The attributes of the object. A repeated key fails with `errc::invalid_saving`.
+  ringload::attributes attributes = {};
 };
 
 /// An object that consists of several components, such as a sparse matrix or a quantised group.
@@ -61,7 +62,8 @@ struct RINGLOAD_EXPORT object_info {
   /// "sparse_csr", "sparse_coo", "quantized_group", or any other name except "dense".
   std::string layout;
   std::vector<std::uint64_t> shape;  // The shape of the object.
-  ringload::attributes attributes;   // The attributes of the object. Keys must be unique.
+  /// The attributes of the object. A repeated key fails with `errc::invalid_saving`.
+  ringload::attributes attributes;
 };
 
 /// Options for copying objects from another .zt file.
@@ -203,7 +205,7 @@ class RINGLOAD_EXPORT writer {
   /// Returns the executor of handlers that have no associated executor.
   executor_type get_executor() const noexcept { return executor_; }
 
-  /// Adds a dense tensor in host memory, or on the device `tensor_ref::on`. Fails with
+  /// Adds a dense tensor in host memory, or on the device `tensor_ref::device`. Fails with
   /// `errc::duplicate_tensor` if the name exists already. In .zt, fails with
   /// `errc::unsupported_dtype` if an element has less than 8 bits. In safetensors, fails with
   /// `errc::unsupported_dtype` for c128.
@@ -259,7 +261,8 @@ class RINGLOAD_EXPORT writer {
   }
 
   /// Replaces the elements of a dense tensor that is stored without compression. Fails with
-  /// `errc::wrong_dtype` or `errc::wrong_shape` if the dtype or the shape differs.
+  /// `errc::wrong_dtype` or `errc::wrong_shape` if the dtype or the shape differs. Fails with
+  /// `errc::unsupported_feature` if the tensor has an alias, or if another tensor shares its bytes.
   template <token_for<std::uint64_t> CompletionToken = default_token>
   auto replace_async(tensor_ref tensor, CompletionToken&& token = {}) {
     return step(replace_step(std::move(tensor)), std::forward<CompletionToken>(token));

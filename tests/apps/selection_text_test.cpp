@@ -128,6 +128,32 @@ TEST_CASE("slice text: a tensor that it does not fit is an error with the text")
   CHECK(failed_slice("one[0]").code() == errc::invalid_selection);
 }
 
+TEST_CASE("slice text: ranges of quantised blocks count elements, and other types count bytes") {
+  catalog all = small_catalog();
+  all.tensors.push_back({"q", ringload::dtype::u8, {108}, 0, 200, 108});
+  all.tensors.back().type = "q4_0";
+  all.tensors.back().original_shape = {3, 64};
+  all.tensors.push_back({"packed", ringload::dtype::u8, {6}, 0, 308, 6});
+  all.tensors.back().type = "int4";
+  all.tensors.back().original_shape = {3, 4};
+  const auto part = [&all](const std::string& text) {
+    tool::selection_text wanted;
+    wanted.slices.push_back(tool::parse_slice(text));
+    const catalog selected = ringload::chosen(all, tool::selection_of(wanted, all));
+    for (const ringload::tensor_info& each : selected.tensors) {
+      if (each.name == wanted.slices.front().name) return each;
+    }
+    return ringload::tensor_info();
+  };
+  CHECK(part("q[-2:]").original_shape == shape{2, 64});
+  CHECK(part("q[-2:]").bytes == 72);
+  CHECK(part("q[:, 32:]").original_shape == shape{3, 32});
+  CHECK(part("q[:]").bytes == 108);
+  CHECK_THROWS_AS(part("q[0:100]"), ringload::error);
+  CHECK(part("packed[-2:]").shape == shape{2});
+  CHECK_THROWS_AS(part("packed[:, 0:2]"), ringload::error);
+}
+
 TEST_CASE("shard text: the last colon stands before the dimension") {
   const tool::shard_text shard = tool::parse_shard("a:*.weight:12");
   CHECK(shard.glob == "a:*.weight");

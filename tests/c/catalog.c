@@ -166,6 +166,10 @@ static void unreadable(ringload_loader* loader, const char* folder) {
   CHECK(ringload_load(loader, file, others, NULL, &model) == RINGLOAD_OK);
   CHECK(ringload_model_size(model) == 4);
   ringload_model_release(model);
+  // A fused tensor without parts is refused, not left out.
+  CHECK(ringload_selection_fused(others, "empty", NULL, 0, 0) == RINGLOAD_OK);
+  CHECK(ringload_load(loader, file, others, NULL, &model) == RINGLOAD_INVALID_ARGUMENT);
+  SAYS("tensor 'empty': the fused tensor has no parts");
   ringload_selection_release(others);
   ringload_checkpoint_release(file);
   remove(path);

@@ -381,6 +381,16 @@ static void filled(ringload_loader* loader, const ringload_checkpoint* file) {
   CHECK(ringload_operation_fill_name(fill, RINGLOAD_FILL_TORN, 0, &name) == RINGLOAD_END);
   ringload_operation_release(fill);
 
+  // The operation of a load has no such list.
+  ringload_operation* load = NULL;
+  CHECK(ringload_load_begin(loader, file, NULL, NULL, &load) == RINGLOAD_OK);
+  CHECK(ringload_operation_wait(load, -1) == RINGLOAD_OK);
+  for (int list = RINGLOAD_FILL_MISSING; list <= RINGLOAD_FILL_TORN; ++list) {
+    CHECK(ringload_operation_fill_name(load, (ringload_fill_list)list, 0, &name) ==
+          RINGLOAD_INVALID_ARGUMENT);
+  }
+  ringload_operation_release(load);
+
   into[0].dtype = RINGLOAD_F64;
   CHECK(ringload_fill(loader, file, into, 1, NULL, NULL, NULL) == RINGLOAD_MISMATCH);
   SAYS("'a'");
@@ -443,8 +453,8 @@ static void saved(ringload_loader* loader, const ringload_checkpoint* file, cons
   CHECK(ringload_save(loader, path, these, 2, &settings) == RINGLOAD_SYSTEM_ERROR);
   settings.keep_existing = 0;
   these[1].name = "a";
-  CHECK(ringload_save(loader, path, these, 2, &settings) != RINGLOAD_OK);
-  SAYS("'a'");
+  CHECK(ringload_save(loader, path, these, 2, &settings) == RINGLOAD_INVALID_ARGUMENT);
+  SAYS("tensor 'a': duplicate tensor name");
   ringload_tensor_release(a);
   remove(path);
 }

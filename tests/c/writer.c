@@ -237,6 +237,12 @@ static void in_memory(ringload_loader* loader, const char* path) {
   ringload_object_options how = RINGLOAD_STRUCT(ringload_object_options);
   how.attributes_count = 1;
   CHECK(ringload_writer_add(writer, &v, &how) == RINGLOAD_INVALID_ARGUMENT);
+  const char* const repeated[] = {"key", "1", "key", "2"};
+  how.attributes = repeated;
+  how.attributes_count = 2;
+  CHECK(ringload_writer_add(writer, &v, &how) == RINGLOAD_INVALID_ARGUMENT);
+  SAYS("'key'");
+  how.attributes = NULL;
   REFUSES_TO_BEGIN(ringload_writer_add_begin(NULL, &v, NULL, &operation));
   REFUSES_TO_BEGIN(ringload_writer_add_begin(writer, &v, &how, &operation));
   REFUSES_TO_BEGIN(ringload_writer_add_part_begin(writer, NULL, &v, NULL, &operation));

@@ -188,6 +188,28 @@ TEST_CASE("indexed delta: a chain of links must agree with the names of the vers
   CHECK(code_of([&] { at.load_newest(); }) == errc::malformed_index);
 }
 
+TEST_CASE("indexed delta: a chain does not begin with a delta") {
+  published at(2);
+  const auto load = [&](std::vector<source> links) {
+    return load_chain_async(at.host_loader, std::move(links), future).get();
+  };
+  const std::string first = at.path(at.delta(1));
+  CHECK(code_of([&] { load({first}); }) == errc::not_a_checkpoint);
+  CHECK(code_of([&] { load({first, at.path(at.delta(2))}); }) == errc::not_a_checkpoint);
+  CHECK(code_of([&] { load({at.index(1)}); }) == errc::not_a_checkpoint);
+}
+
+TEST_CASE("indexed delta: apply_async refuses a delta that does not follow the delta before") {
+  published at(3);
+  const model first = at.apply(at.load(at.full(0)), at.delta(1));
+  CHECK(code_of([&] { at.apply(first, at.delta(3)); }) == errc::malformed_index);
+  CHECK(code_of([&] { at.apply(first, at.delta(1)); }) == errc::malformed_index);
+  const model second = at.apply(first, at.delta(2));
+  CHECK(tensors_of(at.apply(second, at.delta(3))) == at.versions[3]);
+  // A loaded checkpoint has no version, so only the digests show that the order is wrong.
+  CHECK(code_of([&] { at.apply(at.load(at.full(0)), at.delta(2)); }) == errc::wrong_digest);
+}
+
 TEST_CASE("indexed delta: damage and unknown layouts are refused by name") {
   published at(2, delta_encoding::overwrite);
   SUBCASE("another base") {

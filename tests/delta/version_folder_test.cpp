@@ -237,6 +237,39 @@ TEST_CASE("version folder: a chain is loaded from a store, or from a list of lin
   CHECK(contains(failure("memory://run"), "cannot be listed"));
 }
 
+TEST_CASE("version folder: a delta is refused as the full version of a chain, by name") {
+  chain_folder at(2);
+  const auto refusal = [](const auto& work) -> std::string {
+    try {
+      work();
+      return "loaded";
+    } catch (const error& e) {
+      CHECK(e.code() == errc::not_a_checkpoint);
+      return e.what();
+    }
+  };
+  const auto load_links = [&](std::vector<source> links) {
+    return load_chain_async(at.host_loader, std::move(links), future).get();
+  };
+  const std::string first = at.path("v1.delta.zt");
+  CHECK(
+      contains(refusal([&] { load_links({first}); }), first + ": it is a delta, expected a full"));
+  CHECK(contains(refusal([&] { load_links({first, at.path("v2.delta.zt")}); }), first));
+  CHECK(contains(refusal([&] { at.apply(at.load("v1.delta.zt"), "v2.delta.zt"); }), "base"));
+  version_options options;
+  options.base = at.load("v1.delta.zt");
+  options.base_version = 1;
+  CHECK(contains(
+      refusal([&] { load_version_async(at.host_loader, at.folder.path(), options, future).get(); }),
+      "base"));
+
+  // The name of the file says that the delta is a full version.
+  at.rename("v1.delta.zt", "v1.zt");
+  for (const std::uint64_t version : {std::uint64_t{1}, std::uint64_t{2}}) {
+    CHECK(contains(refusal([&] { at.load_version(version); }), at.path("v1.zt")));
+  }
+}
+
 TEST_CASE("version folder: with one allocation for changed tensors, a chain has few allocations") {
   chain_folder at(5);
   version_options options;

@@ -12,7 +12,10 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
+#include <cstddef>
 #include <future>
+#include <memory>
+#include <new>
 #include <ringload/ringload.hpp>
 #include <thread>
 
@@ -27,6 +30,19 @@ using namespace ringload;
 using namespace ringload::testing;
 
 namespace {
+
+// An executor that must use this allocator cannot post a function.
+template <class T>
+struct refusing_allocator {
+  using value_type = T;
+
+  refusing_allocator() = default;
+  template <class U>
+  refusing_allocator(const refusing_allocator<U>&) noexcept {}
+  T* allocate(std::size_t) { throw std::bad_alloc(); }
+  void deallocate(T*, std::size_t) noexcept {}
+  friend bool operator==(const refusing_allocator&, const refusing_allocator&) = default;
+};
 
 struct counts {
   std::atomic<int> taken = 0;
@@ -275,6 +291,31 @@ TEST_CASE("every operation: takes handlers that can only be moved") {
   with.start_async(file.name(), adding(10'000));
   context.run_for(patience);
   CHECK(sum == 11'111);
+}
+
+TEST_CASE("operation: a handler that cannot be posted may start and end other operations") {
+  asio::io_context context;
+  const auto start = [&context](auto handler) {
+    return detail::make_operation<int>(std::move(handler), context.get_executor(),
+                                       detail::cancel_by_any);
+  };
+  int calls = 0;
+  bool is_destroyed = false;
+  const auto other = start([&](boost::system::error_code, int) { ++calls; });
+  std::shared_ptr<void> at_destruction(nullptr, [&](void*) {
+    is_destroyed = true;
+    start([](boost::system::error_code, int) {}).reset();
+    other->complete(1);
+  });
+  auto handler = [owned = std::move(at_destruction), &calls](boost::system::error_code, int) {
+    calls += 100;
+  };
+  auto refused = start(asio::bind_allocator(refusing_allocator<int>(), std::move(handler)));
+  CHECK_THROWS_AS(refused->complete(1), std::bad_alloc);
+  CHECK(is_destroyed);
+  refused.reset();
+  context.run();
+  CHECK(calls == 1);
 }
 
 TEST_CASE("every operation: may be begun by many threads at once") {

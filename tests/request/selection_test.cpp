@@ -277,10 +277,42 @@ TEST_CASE("selection: fused tensors are one behind the other, in the caller's or
         errc::invalid_selection);  // Two tensors with one name.
 }
 
+TEST_CASE("selection: a fused tensor without parts is refused by its name") {
+  const selection empty = select().fused("qk", {}, 0);
+  CHECK(code_of(llama, empty) == errc::invalid_selection);
+  CHECK(sentence_of(llama, empty).find("tensor 'qk': the fused tensor has no parts") !=
+        std::string::npos);
+  // Missing tensors may be allowed, but the list of names must not be empty.
+  CHECK(code_of(llama, select().names({"norm"}).fused("qk", {}, 0).allow_missing()) ==
+        errc::invalid_selection);
+  CHECK_FALSE(code_of(llama, select().fused("qk", {"absent"}, 0).allow_missing()));
+}
+
 TEST_CASE("selection: of types of less than a byte, a range ends on a byte or is refused") {
   const catalog small = catalog_with({{"w", {4, 3}}}, dtype::f4);
   CHECK(chosen(small, select().slice("w", 0, 0, 2)).tensors[0].bytes == 3);
   CHECK(code_of(small, select().slice("w", 0, 0, 1)) == errc::fractional_bytes);
+}
+
+TEST_CASE("selection: of types of less than a byte, each row of a range is whole bytes") {
+  const auto part = [](const shape& size, selection wanted) {
+    return chosen(catalog_with({{"w", size}}, dtype::f6_e2m3), std::move(wanted)).tensors[0].bytes;
+  };
+  const auto refusal = [](const shape& size, const selection& wanted, ringload::dtype type) {
+    return code_of(catalog_with({{"w", size}}, type), wanted);
+  };
+  // The range has 6 bytes, but its rows of 2 elements have 12 bits.
+  const selection half = select().shard("w", 1, 0, 2);
+  CHECK(refusal({4, 4}, half, dtype::f6_e2m3) == errc::fractional_bytes);
+  CHECK(sentence_of(catalog_with({{"w", {4, 4}}}, dtype::f6_e2m3), half).find("tensor 'w'") !=
+        std::string::npos);
+  CHECK(part({4, 8}, half) == 12);
+  CHECK(refusal({4, 8}, select().slice("w", 1, 2, 4), dtype::f6_e2m3) == errc::fractional_bytes);
+  CHECK(part({4, 4}, select().slice("w", 0, 1, 2)) == 6);
+  CHECK(part({4, 4}, select().slice("w", 1, 1, 0)) == 0);
+  CHECK(part({2, 2, 4}, select().slice("w", 0, 1, 1).slice("w", 1, 1, 1)) == 3);
+  // The stored rows have 12 bits, so the second row does not begin on a byte.
+  CHECK(refusal({8, 3}, select().slice("w", 1, 0, 2), dtype::f4) == errc::fractional_bytes);
 }
 
 TEST_CASE("selection: a composite stays one if all of its parts are chosen, whole") {
@@ -340,6 +372,47 @@ TEST_CASE("selection: a part of a tensor of blocks counts elements, and cuts no 
   CHECK(chosen(blocks, select().shard("q", 0, 1, 2)).tensors[0].original_shape == shape{1, 64});
   CHECK(chosen(blocks, select().fused("f", {"q", "q"}, 1)).tensors[0].original_shape ==
         shape{3, 128});
+}
+
+TEST_CASE("selection: a part of packed elements has no logical type, and a note has the type") {
+  catalog packed = catalog_with({{"w", {6}}, {"v", {6}}}, dtype::u8);
+  for (tensor_info& each : packed.tensors) {
+    each.type = "int4";
+    each.original_shape = {3, 4};
+    each.attributes = {{"logical_type", "int4"}, {"original_shape", "[3,4]"}, {"other", 1}};
+  }
+  const auto selected = [&](const selection& wanted) { return chosen(packed, wanted); };
+  const tensor_info whole = selected(select().slice("w", 0, 0, 6)).tensors[0];
+  CHECK(whole.type == "int4");
+  CHECK(whole.original_shape == shape{3, 4});
+  CHECK(whole.attributes.size() == 3);
+  for (const selection& wanted :
+       {select().names({"w"}).slice("w", 0, 2, 3), select().fused("w", {"w", "v"}, 0)}) {
+    const catalog part = selected(wanted);
+    REQUIRE(part.tensors.size() == 1);
+    CHECK(part.tensors[0].type.empty());
+    CHECK(part.tensors[0].original_shape.empty());
+    CHECK(part.tensors[0].attributes == attributes{{"other", 1}});
+    CHECK(part.notes ==
+          std::vector<std::string>{"tensor 'w': the part is stored elements of type u8, without "
+                                   "the logical type int4 of the whole tensor"});
+  }
+
+  // Tensors of different types cannot have one type.
+  catalog types = catalog_with({{"a", {2}}, {"b", {2}}}, dtype::u8);
+  types.tensors[0].type = "first";
+  types.tensors[1].type = "second";
+  CHECK(chosen(types, select().slice("a", 0, 0, 1)).tensors[0].type == "first");
+  CHECK(chosen(types, select().fused("f", {"a", "a"}, 0)).tensors[0].type == "first");
+  CHECK(chosen(types, select().fused("f", {"a", "b"}, 0)).tensors[0].type.empty());
+}
+
+TEST_CASE("selection: a part of a tensor with the name of blocks may count bytes") {
+  catalog blocks = catalog_with({{"q", {108}}}, dtype::u8);
+  blocks.tensors[0].type = "q4_0";
+  const auto part = [&](std::uint32_t dim, std::uint64_t first, std::uint64_t count) {
+    return chosen(blocks, select().slice("q", dim, first, count)).tensors[0];
+  };
   // A tensor of another kind counts bytes, even with this name.
   blocks.tensors[0].original_shape = {3, 63};
   CHECK(part(0, 5, 7).bytes == 7);

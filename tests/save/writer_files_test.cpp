@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload::writer: appending to files, copying objects and replacing tensors.
+// ringload::writer: appending to files, copying objects and replacing tensors; steps that have
+// ended, and repeated attributes.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "base/unique_fd.hpp"
 #include "support/temporary_folder.hpp"
@@ -68,6 +74,32 @@ TEST_CASE("writer: appending keeps all that was there, and its bytes") {
   CHECK(after.substr(0, kept) == before.substr(0, kept));
   CHECK(std::filesystem::status(one.path).permissions() == std::filesystem::perms(0640));
   CHECK(read_catalog(one.path).metadata == attributes{{"file", 1}});
+}
+
+TEST_CASE("writer: appending keeps the owner, and refuses a file that is not writable") {
+  const writer_files::made one;
+  const bool is_root = ::geteuid() == 0;
+  if (is_root) {
+    REQUIRE(::chown(one.path.c_str(), 12345, 12346) == 0);
+  } else {
+    std::filesystem::permissions(one.path, std::filesystem::perms(0440));
+  }
+  const std::string before = file_text(one.path);
+  const auto append = [&] {
+    writer out = writer::append(one.path);
+    add(out, noise_view("new", dtype::u8, {5}));
+    finish(out);
+  };
+  if (!is_root) {
+    CHECK(code_of_call(append) == boost::system::errc::permission_denied);
+    CHECK(file_text(one.path) == before);
+    return;
+  }
+  append();
+  struct ::stat status = {};
+  REQUIRE(::stat(one.path.c_str(), &status) == 0);
+  CHECK(status.st_uid == 12345);
+  CHECK(status.st_gid == 12346);
 }
 
 TEST_CASE("writer: appending nothing gives the same file") {
@@ -427,4 +459,37 @@ TEST_CASE("writer: what a killed process has left in the folder is removed, and 
     CHECK(std::filesystem::exists(std::filesystem::symlink_status(path(there))));
   }
   for (const std::string& other : others) CHECK(std::filesystem::exists(path(other)));
+}
+
+TEST_CASE("writer: a cancellation after the end of a step does not cancel the writer") {
+  const temporary_folder folder;
+  asio::io_context context;
+  writer_options options;
+  options.executor = context.get_executor();
+  writer out((folder.path() / "a.zt").string(), options);
+  asio::cancellation_signal stop;
+  std::optional<boost::system::error_code> ended;
+  out.add_async(noise_view("a", dtype::u8, {5}),
+                asio::bind_cancellation_slot(
+                    stop.slot(), [&](boost::system::error_code failed, auto) { ended = failed; }));
+  // The next step completes in another thread, so the first step has ended. Its handler waits in
+  // the context.
+  CHECK_FALSE(code_of_call([&] { add(out, noise_view("b", dtype::u8, {5})); }));
+  stop.emit(asio::cancellation_type::terminal);
+  context.run_for(patience);
+  REQUIRE(ended.has_value());
+  CHECK_FALSE(*ended);
+  CHECK_FALSE(code_of_call([&] { add(out, noise_view("c", dtype::u8, {5})); }));
+  CHECK_FALSE(code_of_call([&] { finish(out); }));
+}
+
+TEST_CASE("writer: an object with a repeated attribute is refused") {
+  const temporary_folder folder;
+  writer out((folder.path() / "a.zt").string());
+  object_info repeated;
+  repeated.name = "b";
+  repeated.layout = "group";
+  repeated.attributes = {{"key", 1}, {"other", 2}, {"key", 1}};
+  CHECK(code_of_call([&] { get(out.declare_async(repeated, use_future)); }) ==
+        errc::invalid_saving);
 }

@@ -252,6 +252,8 @@ TEST_CASE("writer: a step that is refused leaves the file as it was, and the nex
   wrong = {};
   wrong.attributes = {{"\xFF", 1}};
   CHECK(refused(noise_view("b", dtype::u8, {5}), wrong) == errc::header_not_utf8);
+  wrong.attributes = {{"key", 1}, {"other", 2}, {"key", 1}};
+  CHECK(refused(noise_view("b", dtype::u8, {5}), wrong) == errc::invalid_saving);
   const auto alias = [&](const char* name, const char* of) {
     return code_of_call([&] { get(out.add_alias_async(name, of, use_future)); });
   };

@@ -28,6 +28,8 @@
 #include <boost/asio/query.hpp>
 #include <boost/asio/require.hpp>
 #include <boost/system/error_code.hpp>
+#include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -92,6 +94,8 @@ class RINGLOAD_EXPORT pending_list {
   // The mutex guards the members below.
   bool closed = false;
   pending_operation* first = nullptr;
+  std::size_t posts = 0;  // The number of handlers that are being posted.
+  std::condition_variable posts_ended;
 };
 
 class RINGLOAD_EXPORT pending_operation {
@@ -105,10 +109,15 @@ class RINGLOAD_EXPORT pending_operation {
   const std::shared_ptr<cancel_request> cancel;
 
  protected:
-  // Exclusive access to the handler of an operation. The lock of the list is held while the handler
-  // is posted. The lock prevents the destruction of the handler's context.
+  struct RINGLOAD_EXPORT end_post {
+    void operator()(pending_list* list) const noexcept;
+  };
+  // Exclusive access to the handler of an operation. The destruction of the handler's context waits
+  // until the claim is destroyed. The mutex of the list is not locked while the handler is posted.
+  // If the executor has no memory, the handler is destroyed in post(), and the destructor of the
+  // handler may start or end other operations.
   struct claim {
-    std::unique_lock<std::mutex> lock;
+    std::unique_ptr<pending_list, end_post> list;
     std::unique_ptr<handler_body> body;  // If null, the handler was destroyed with its context.
   };
   claim take();
