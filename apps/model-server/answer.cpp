@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/array.hpp>
 #include <optional>
+#include <ringload/error.hpp>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -344,8 +345,9 @@ asio::awaitable<reply> save_answer(const services& context, std::string id, cons
     body["bytes"] = done.bytes;
     out.head = in_json(http::status::created, body);
   } catch (const boost::system::system_error& failed) {
-    const bool exists = failed.code() == boost::system::errc::file_exists;
-    out.head = problem(exists ? http::status::conflict : http::status::internal_server_error,
+    const bool is_conflict = failed.code() == boost::system::errc::file_exists ||
+                             failed.code() == errc::unsupported_dtype;
+    out.head = problem(is_conflict ? http::status::conflict : http::status::internal_server_error,
                        failed.what());
   }
   context.counted.saving = false;

@@ -12,6 +12,7 @@
 
 #include "allowed_sources.hpp"
 #include "request_body.hpp"
+#include "saved_contents.hpp"
 
 namespace ringload::server {
 
@@ -97,27 +98,28 @@ save_request parse_save_wish(std::string_view body) {
 }
 
 asio::awaitable<write_result> save_model(model source, save_request requested, std::string path) {
-  const std::vector<tensor> tensors = in_file_order(source);
   writer_options options;
   options.replace = false;
-  object_options stored;
-  stored.zstd_level = requested.zstd_level;
-  stored.digest = requested.digest;
   writer out;
   if (is_zt(path)) {
+    object_options storage;
+    storage.zstd_level = requested.zstd_level;
+    storage.digest = requested.digest;
     out = writer(std::move(path), std::move(options));
+    co_await tool::add_model(out, std::move(source), std::move(storage));
   } else {
+    auto metadata = tool::safetensors_metadata(source);
+    const std::vector<tensor> tensors = in_file_order(source);
     std::vector<planned_tensor> planned;
     for (const tensor& each : tensors) {
       planned.push_back(
           {std::string(each.name()), each.dtype(), {each.shape().begin(), each.shape().end()}});
     }
-    out = writer(std::move(path), std::move(planned), {}, std::move(options));
-  }
-  for (const tensor& each : tensors) {
-    tensor_ref view(each);
-    object_options copied_options = stored;
-    co_await out.add_async(std::move(view), std::move(copied_options));
+    out = writer(std::move(path), std::move(planned), std::move(metadata), std::move(options));
+    for (const tensor& each : tensors) {
+      tensor_ref view(each);
+      co_await out.add_async(std::move(view));
+    }
   }
   auto done = co_await out.finish_async();
   co_return done;

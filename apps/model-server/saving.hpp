@@ -45,8 +45,10 @@ struct save_request {
 /// Throws std::invalid_argument with a message for the client.
 save_request parse_save_wish(std::string_view body);
 
-/// Writes all tensors of a model in host memory. Fails with EEXIST if the file exists. `path` must
-/// be a result of `allowed_targets`.
+/// Writes all tensors of a model in host memory, with the metadata, the composites and the types
+/// and attributes of tensors. Fails with EEXIST if the file exists. Fails with
+/// `errc::unsupported_dtype` if the format cannot store a tensor, for example quantised blocks in
+/// safetensors. `path` must be a result of `allowed_targets`.
 boost::asio::awaitable<write_result> save_model(model source, save_request requested,
                                                 std::string path);
 

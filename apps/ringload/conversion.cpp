@@ -2,12 +2,11 @@
 #include "conversion.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <ringload/error.hpp>
+#include <unordered_set>
 
-#include "json.hpp"
 #include "layout.hpp"
 #include "size.hpp"
 #include "text.hpp"
@@ -24,62 +23,6 @@ constexpr std::uint64_t own_bytes = std::uint64_t{24} << 20;
 
 // In measurements, half of this size was slower, and twice this size was not faster.
 constexpr std::uint64_t reused_bytes = std::uint64_t{96} << 20;
-
-void check_storable(const tensor_info& tensor, dtype loaded) {
-  if (tensor.original_shape.empty() || tensor.type.empty() || loaded != tensor.dtype) return;
-  throw error(errc::unsupported_dtype, "tensor '" + printable(tensor.name) + "'",
-              "its elements are quantised blocks of " + printable(tensor.type) +
-                  ", which safetensors cannot store; --dtype f16, bf16 or f32 dequantises blocks "
-                  "of GGUF, and .zt stores all blocks unchanged");
-}
-
-// Returns true if the logical type is also a dtype of ringload.
-bool is_dtype(std::string_view type) {
-  constexpr std::string_view known[] = {"f8_e4m3fn",  "f8_e5m2",   "f8_e4m3fnuz", "f8_e5m2fnuz",
-                                        "f8_e8m0fnu", "complex64", "complex128"};
-  return std::ranges::find(known, type) != std::end(known);
-}
-
-void append_attributes(json_object& to, const attributes& all) {
-  if (all.empty()) return;
-  std::string& text = to.key_of_next("attributes");
-  json_object out(text);
-  for (const auto& [key, value] : all) {
-    std::string& here = out.key_of_next(key);
-    if (value.is_text()) {
-      append_json(here, value.text());
-    } else {
-      here += value.text();
-    }
-  }
-  out.close();
-}
-
-// Returns the information about a tensor that safetensors cannot store, as JSON. Returns an empty
-// string if there is none.
-std::string information_lost(const tensor_info& tensor, dtype loaded) {
-  const bool typed = !tensor.type.empty() && loaded == tensor.dtype && !is_dtype(tensor.type);
-  if (!typed && tensor.attributes.empty()) return {};
-  std::string text;
-  json_object out(text);
-  if (typed) out.field("type", tensor.type);
-  append_attributes(out, tensor.attributes);
-  out.close();
-  return text;
-}
-
-std::string text_of(const composite_info& object) {
-  std::string text;
-  json_object out(text);
-  out.field("layout", object.layout).list("shape", object.shape);
-  if (!object.type.empty() && !is_dtype(object.type)) out.field("type", object.type);
-  json_object parts(out.key_of_next("parts"));
-  for (const std::string& part : object.parts) parts.field(part, object.name_of(part));
-  parts.close();
-  append_attributes(out, object.attributes);
-  out.close();
-  return text;
-}
 
 // Returns a selection of `tensors` by name, with the slices, shards and devices of `wanted`.
 selection select_tensors(const selection_text& wanted, const catalog& all,
@@ -150,14 +93,6 @@ std::string index_text(const std::vector<std::vector<ringload::planned_tensor>>&
   return index_of(all);
 }
 
-std::unordered_set<std::string> part_names(const catalog& selected) {
-  std::unordered_set<std::string> names;
-  for (const composite_info& each : selected.composites) {
-    for (const std::string& part : each.parts) names.insert(each.name_of(part));
-  }
-  return names;
-}
-
 std::map<std::string, std::string, std::less<>> second_names(const catalog& selected,
                                                              const selection_text& wanted,
                                                              const load_options& how) {
@@ -178,49 +113,6 @@ std::map<std::string, std::string, std::less<>> second_names(const catalog& sele
     } else {
       there.push_back(&each);
     }
-  }
-  return out;
-}
-
-std::vector<std::pair<std::string, std::string>> safetensors_metadata(const catalog& selected,
-                                                                      const load_options& how) {
-  constexpr std::string_view own_key = "ringload";
-  std::vector<std::pair<std::string, std::string>> out;
-  std::string earlier;  // The value of `own_key`, from an earlier conversion.
-  for (const auto& [key, value] : metadata_of(selected)) {
-    if (key == own_key) {
-      earlier = value.text();
-    } else {
-      out.emplace_back(key, value.text());
-    }
-  }
-  std::string tensors;
-  for (const tensor_info& each : selected.tensors) {
-    const std::string lost = information_lost(each, planned(each, how).dtype);
-    if (lost.empty()) continue;
-    tensors += tensors.empty() ? "" : ", ";
-    append_json(tensors, each.name);
-    tensors += ": " + lost;
-  }
-  std::string objects;
-  for (const composite_info& each : selected.composites) {
-    objects += objects.empty() ? "" : ", ";
-    append_json(objects, each.name);
-    objects += ": " + text_of(each);
-  }
-  if (tensors.empty() && objects.empty()) {
-    if (!earlier.empty()) out.emplace_back(own_key, std::move(earlier));
-    return out;
-  }
-  out.emplace_back(own_key, "{\"objects\": {" + objects + "}, \"tensors\": {" + tensors + "}}");
-  return out;
-}
-
-attributes metadata_of(const catalog& all) {
-  attributes out;
-  std::unordered_set<std::string> keys;
-  for (const auto& each : all.metadata) {
-    if (keys.insert(each.first).second) out.push_back(each);
   }
   return out;
 }

@@ -12,10 +12,10 @@
 #include <ringload/selection.hpp>
 #include <ringload/writer.hpp>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "saved_contents.hpp"
 #include "selection_text.hpp"
 
 namespace ringload::tool {
@@ -43,24 +43,12 @@ std::vector<std::vector<ringload::planned_tensor>> cut_into_shards(
 /// Returns the text of `model.safetensors.index.json`.
 std::string index_text(const std::vector<std::vector<ringload::planned_tensor>>& shards);
 
-/// Returns the names of the tensors that are parts of the composites of a catalog.
-std::unordered_set<std::string> part_names(const catalog& some);
-
 /// Finds each tensor that has the same type, shape and place in its file as an earlier tensor.
 /// Returns a map from the name of the tensor to the name of the earlier tensor. A .zt file stores
 /// their bytes once. Returns an empty map if the selection has ranges.
 std::map<std::string, std::string, std::less<>> second_names(const catalog& some,
                                                              const selection_text& wanted,
                                                              const load_options& how);
-
-/// Returns the metadata of a safetensors file, as texts. The metadata of the checkpoint is kept.
-/// The key "ringload" contains JSON with the information for which the format has no field:
-/// layouts, shapes and parts of composites, and types and attributes of tensors.
-std::vector<std::pair<std::string, std::string>> safetensors_metadata(const catalog& chosen,
-                                                                      const load_options& how);
-
-/// Returns the metadata of all files, with each key once.
-attributes metadata_of(const catalog& all);
 
 /// The memory of a conversion. For example, with 256 MiB available, the window has 100 MiB, and up
 /// to 50 MiB of freed memory are kept.

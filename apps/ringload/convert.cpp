@@ -132,8 +132,10 @@ asio::awaitable<void> write_shards(
     state& s, const std::vector<std::string>& paths, const std::vector<conversion_pass>& passes,
     const std::vector<std::vector<ringload::planned_tensor>>& shards) {
   const catalog& all = s.file.catalog();
+  const load_options& how = s.request.load.how;
   const auto metadata = safetensors_metadata(
-      chosen(all, selection_of(s.request.load.from.wanted, all)), s.request.load.how);
+      chosen(all, selection_of(s.request.load.from.wanted, all)),
+      [&how](const tensor_info& tensor) { return planned(tensor, how).dtype; });
   const writer_options file_options = writer_options_of(s);
   std::size_t shard = 0;
   std::size_t left = shards.front().size();
@@ -168,13 +170,17 @@ asio::awaitable<void> write_shards(
   co_await finish_file(s);
 }
 
+// Returns the text of the error without its place.
+std::string cause_of(const error& failed) {
+  const std::string_view text = failed.what();
+  if (failed.place().empty()) return std::string(text);
+  return std::string(text.substr(std::min(text.size(), failed.place().size() + 2)));
+}
+
 // Returns the error with the name `target` instead of the temporary name of the file.
 error with_target(const error& failed, const std::string& temporary, const std::string& target) {
-  const std::string_view text = failed.what();
   if (!failed.place().starts_with(temporary)) return failed;
-  const std::string_view cause = text.substr(std::min(text.size(), failed.place().size() + 2));
-  return {failed.code(), target + std::string(failed.place().substr(temporary.size())),
-          std::string(cause)};
+  return {failed.code(), target + failed.place().substr(temporary.size()), cause_of(failed)};
 }
 
 asio::awaitable<void> to_folder(state& s, const std::vector<conversion_pass>& passes,
@@ -225,26 +231,6 @@ asio::awaitable<void> to_safetensors(state& s) {
 
 // ---- .zt ----
 
-// The keys of the attributes that loads interpret.
-constexpr const char* gguf_type_key = "gguf_type";
-constexpr const char* logical_type_key = "logical_type";
-constexpr const char* original_shape_key = "original_shape";
-
-// The composite of a tensor, and the name of the tensor within the composite.
-struct part_of {
-  std::string object;
-  std::string part;
-};
-using parts_by_name = std::map<std::string, part_of, std::less<>>;
-
-parts_by_name parts_of(const std::vector<composite_info>& all) {
-  parts_by_name out;
-  for (const composite_info& each : all) {
-    for (const std::string& part : each.parts) out[each.name_of(part)] = {each.name, part};
-  }
-  return out;
-}
-
 bool all_zt(const catalog& all) {
   for (const file_info& each : all.files) {
     if (each.format != "zt") return false;
@@ -288,48 +274,11 @@ asio::awaitable<void> copy_objects(state& s, std::unordered_set<std::string> obj
   }
 }
 
-// Returns storage options. Attributes store the properties for which .zt has no field.
-object_options object_options_of(const state& s, const tensor_info& of, dtype loaded) {
+object_options storage_of(const state& s) {
   object_options options;
   options.zstd_level = s.request.zstd_level;
   options.digest = s.request.digest;
-  options.attributes = of.attributes;
-  if (of.type.empty()) return options;
-  if (loaded == of.dtype && of.original_shape.empty()) options.type = of.type;
-  if (of.original_shape.empty()) return options;
-  // .zt stores blocks and packed elements as bytes. The attributes below state their type and
-  // shape.
-  bool is_gguf = s.file.catalog().files[of.file].format == "gguf";
-  std::erase_if(options.attributes, [&](const auto& each) {
-    is_gguf = is_gguf || each.first == gguf_type_key;
-    return each.first == gguf_type_key || each.first == logical_type_key ||
-           each.first == original_shape_key;
-  });
-  if (loaded != of.dtype) return options;
-  options.attributes.emplace_back(is_gguf ? gguf_type_key : logical_type_key, of.type);
-  std::string shape;
-  for (const std::uint64_t size : of.original_shape) {
-    shape += (shape.empty() ? "" : ",") + std::to_string(size);
-  }
-  options.attributes.emplace_back(original_shape_key, attribute::json("[" + shape + "]"));
   return options;
-}
-
-asio::awaitable<void> declare_composites(state& s, const catalog& some) {
-  const bool own = all_zt(s.file.catalog());
-  for (const composite_info& each : some.composites) {
-    object_info object;
-    object.name = each.name;
-    // The sparse layouts of .zt require parts with certain names and types. Sparse objects of other
-    // formats have other parts, so their layouts get a prefix.
-    const bool taken = !own && each.layout.starts_with("sparse_");
-    const std::string& format = s.file.catalog().files[each.file].format;
-    const std::string origin = format == "pytorch" ? "torch_" : format + "_";
-    object.layout = (taken ? origin : "") + each.layout;
-    object.shape = each.shape;
-    object.attributes = each.attributes;
-    co_await s.out.declare_async(std::move(object));
-  }
 }
 
 asio::awaitable<void> load_tensors(state& s, const catalog& some) {
@@ -343,7 +292,10 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
     s.bytes_total += bytes_of(planned(each, s.request.load.how));
   }
   const parts_by_name parts = parts_of(some.composites);
-  co_await declare_composites(s, some);
+  for (const composite_info& each : some.composites) {
+    object_info object = object_of(s.file.catalog(), each);
+    co_await s.out.declare_async(std::move(object));
+  }
   for (const auto& [key, value] : metadata_of(s.file.catalog())) {
     attribute copied(value);
     co_await s.out.set_attribute_async(key, std::move(copied));
@@ -360,7 +312,8 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
     if (!next) break;
     tensor_ref view(*next);
     next.reset();
-    object_options how = object_options_of(s, *infos.at(view.name), view.dtype);
+    object_options how =
+        object_options_of(s.file.catalog(), *infos.at(view.name), view.dtype, storage_of(s));
     const auto part = parts.find(view.name);
     if (part == parts.end()) {
       co_await s.out.add_async(std::move(view), std::move(how));
@@ -418,6 +371,19 @@ asio::awaitable<void> convert_all(state& s) {
   }
 }
 
+void write_list(const state& s, atomic_file& list) {
+  std::string text;
+  for (const tensor_digest& each : s.digests) text += checksum_line(each);
+  try {
+    list.write(text);
+    list.publish();
+  } catch (const error& failed) {
+    throw error(failed.code(), failed.place(),
+                cause_of(failed) + "; the result '" + printable(s.request.to) +
+                    "' is complete, only the checksum list is missing");
+  }
+}
+
 progress so_far(const state& s) {
   return {s.bytes_before + (s.writes ? s.out.bytes_taken() : 0), s.bytes_total};
 }
@@ -444,12 +410,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
   progress_bar bar("converting", request.load.progress);
   state s{request, memory, found, file_loader, {}, {}, {}, false, 0, 0, {}, {}, 0};
   run_to_end(context, convert_all(s), bar, [&s] { return so_far(s); });
-  if (list) {
-    std::string text;
-    for (const tensor_digest& each : s.digests) text += checksum_line(each);
-    list->write(text);
-    list->publish();
-  }
+  if (list) write_list(s, *list);
   if (s.files_unverified > 0) s.notes.push_back(unverified_text(s.files_unverified));
   for (const std::string& note : s.notes) out.write("note: " + printable(note) + "\n");
   out.flush();

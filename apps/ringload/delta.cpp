@@ -5,19 +5,21 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <ringload/delta.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/save.hpp>
+#include <ringload/writer.hpp>
 #include <string>
 #include <utility>
 
 #include "command_loop.hpp"
 #include "commands.hpp"
-#include "conversion.hpp"
 #include "interrupts.hpp"
 #include "open_request.hpp"
 #include "openssl_hasher.hpp"
 #include "progress_bar.hpp"
+#include "saved_contents.hpp"
 #include "text.hpp"
 
 namespace ringload::tool {
@@ -39,8 +41,29 @@ asio::awaitable<void> write_delta(loader& host_loader, const delta_request& requ
   result = written;
 }
 
+asio::awaitable<void> write_version(loader& host_loader, const apply_request& request,
+                                    model version, std::uint64_t& bytes) {
+  const std::string path = request.to;
+  if (!path.ends_with(".zt")) {
+    save_options saving;
+    saving.replace = false;
+    saving.metadata = safetensors_metadata(version);
+    auto tensors = refs_of(version);
+    auto saved = co_await host_loader.save_async(path, std::move(tensors), saving);
+    bytes = saved.bytes;
+    co_return;
+  }
+  writer_options options;
+  options.replace = false;
+  options.extensions = extensions_for(request.load.from);
+  writer out(path, options);
+  co_await add_model(out, std::move(version), object_options());
+  auto written = co_await out.finish_async();
+  bytes = written.bytes;
+}
+
 asio::awaitable<void> apply_chain(loader& host_loader, const apply_request& request,
-                                  save_result& result) {
+                                  std::uint64_t& bytes) {
   const std::vector<std::string>& sources = request.load.from.sources;
   load_options options;
   options.allocation = allocation::per_tensor;  // Replaced tensors can then be freed separately.
@@ -51,14 +74,7 @@ asio::awaitable<void> apply_chain(loader& host_loader, const apply_request& requ
     auto next = co_await apply_async(host_loader, version, delta);
     version = std::move(next);
   }
-  save_options saving;
-  saving.replace = false;
-  for (const auto& [key, value] : metadata_of(version.catalog())) {
-    saving.metadata.emplace_back(key, value.text());
-  }
-  auto tensors = refs_of(version);
-  auto saved = co_await host_loader.save_async(request.to, std::move(tensors), saving);
-  result = std::move(saved);
+  co_await write_version(host_loader, request, std::move(version), bytes);
 }
 
 std::string delta_text(const delta_request& request, const delta_result& result) {
@@ -88,9 +104,9 @@ void apply_deltas(const apply_request& request, output& out) {
   loader host_loader(host(), request.load.options, extensions_for(request.load.from));
   asio::io_context context;
   progress_bar bar("applying", false);
-  save_result result;
-  run_to_end(context, apply_chain(host_loader, request, result), bar, [] { return progress(); });
-  out.write(printable(request.to) + ": " + std::to_string(result.bytes) + " bytes\n");
+  std::uint64_t bytes = 0;
+  run_to_end(context, apply_chain(host_loader, request, bytes), bar, [] { return progress(); });
+  out.write(printable(request.to) + ": " + std::to_string(bytes) + " bytes\n");
   out.flush();
 }
 

@@ -163,7 +163,8 @@ void add_apply(CLI::App& root, apply_request& request) {
   apply
       .add_option("SOURCE", request.load.from.sources,
                   "The base version, followed by its deltas in order. A delta of another base\n"
-                  "is refused")
+                  "is refused. A base has no version, so the version of the first delta with an\n"
+                  "index is not compared")
       ->required()
       ->expected(2, 10'000)
       ->type_name("");

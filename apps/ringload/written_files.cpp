@@ -28,6 +28,8 @@ bool same_file(const fs::path& a, const fs::path& b) {
 
 // Returns true if the file is a trace that an earlier command wrote.
 bool is_trace(const fs::path& file) {
+  std::error_code failed;
+  if (!fs::is_regular_file(file, failed)) return false;  // The open of a FIFO could block.
   std::string begin(trace_begin.size(), '\0');
   std::ifstream stream(file, std::ios::binary);
   stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));

@@ -19,8 +19,10 @@
 #include <ringload/error.hpp>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "base/logged_allocation.hpp"
+#include "base/printable.hpp"
 
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
@@ -132,6 +134,13 @@ constexpr const char* csv_columns = "timestamp,call,pointer,size,stack\n";
 }  // namespace
 
 allocation_log::allocation_log(std::string_view file) {
+  // The open of a FIFO would block until another process reads the FIFO.
+  std::error_code unknown;
+  const auto status = std::filesystem::status(std::filesystem::path(file), unknown);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw error(errc::not_a_regular_file, printable_path(file),
+                "the path exists, expected a regular file or a new file");
+  }
   errno = 0;
   sink_ = std::make_shared<detail::allocation_sink>(std::filesystem::path(file));
   if (!sink_->is_open()) {

@@ -110,6 +110,14 @@ result<void> copy_all(int from, int to, std::uint64_t bytes, const std::atomic<b
   return {};
 }
 
+// Sets the owner and the group of the file. Ignores failures, because only a privileged process may
+// set another owner.
+void copy_owner(const struct ::stat& properties, int to) noexcept {
+  if (::fchown(to, properties.st_uid, properties.st_gid) == 0) return;
+  constexpr auto same_owner = static_cast<::uid_t>(-1);
+  (void)(::fchown(to, same_owner, properties.st_gid) == 0);
+}
+
 // A component that was already written to the new file.
 struct shared_part {
   std::uint32_t object;
@@ -154,6 +162,10 @@ result<std::shared_ptr<writer_state>> writer_state::append_zt(std::string path,
 result<void> writer_state::open_existing(const std::string& path) {
   auto source = open_zt(path);
   if (!source) return source.error();
+  // The new file replaces the old file, so that the kernel does not check this permission.
+  if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
+    return fault{system_code(errno), printable_path(path), "the file is not writable"};
+  }
   if (auto locked = old_file_.lock(path, source->file.fd.get()); !locked) return locked.error();
   if (source->manifest.is_0_1) {
     return fault{errc::unsupported_feature, printable_path(path),
@@ -165,8 +177,12 @@ result<void> writer_state::open_existing(const std::string& path) {
     if (!copied) return copied.error().in(printable_path(path));
   }
   struct ::stat properties = {};
-  if (::fstat(source->file.fd.get(), &properties) != 0 ||
-      ::fchmod(to, properties.st_mode & 07777) != 0 ||
+  if (::fstat(source->file.fd.get(), &properties) != 0) {
+    return fault{system_code(errno), printable_path(path)};
+  }
+  copy_owner(properties, to);
+  // A change of the owner clears the set-user-ID bit, so the mode is set afterwards.
+  if (::fchmod(to, properties.st_mode & 07777) != 0 ||
       ::ftruncate(to, static_cast<::off_t>(source->manifest.begin)) != 0) {
     return fault{system_code(errno), printable_path(path)};
   }

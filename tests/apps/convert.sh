@@ -173,6 +173,23 @@ expect 0 "$ringload" convert "$data/torch/nested.pt" "$work/tied.zt" --checksums
 expect 0 "$ringload" load "$work/tied.zt" --verify "$work/list"
 [ "$(wc -l <"$work/list")" = 6 ] || fail "checksum list: $(cat "$work/list")"
 
+# The checksum list is larger than the result, and cannot be written.
+awk 'BEGIN {
+  for (i = 0; i < 1000; ++i)
+    printf "%s\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "{", i
+  printf "}"
+}' >"$work/header"
+size=$(wc -c <"$work/header")
+{ printf "\\$(printf %03o $((size % 256)))\\$(printf %03o $((size / 256)))\\0\\0\\0\\0\\0\\0"
+  cat "$work/header"; } >"$work/empty.safetensors"
+(ulimit -f 120; expect 1 "$ringload" convert "$work/empty.safetensors" \
+  "$work/whole.safetensors" --checksums "$work/no_list") || exit 1
+complains "no_list: .*; the result '.*whole.safetensors' is complete, only the checksum list"
+[ ! -e "$work/no_list" ] || fail "an incomplete checksum list"
+sums "$work/empty.safetensors" >"$work/expected"
+sums "$work/whole.safetensors" >"$work/found"
+cmp "$work/expected" "$work/found" || fail "the result without its list"
+
 # Parts, and other types.
 expect 0 "$ringload" convert "$work/m" "$work/part.zt" --select '*1*' --except '*2*'
 "$ringload" sum "$work/m" --select '*1*' --except '*2*' >"$work/expected"

@@ -3,6 +3,7 @@
 // The log of the memory that a loader allocates and frees.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
@@ -242,4 +243,17 @@ TEST_CASE("allocation log: a file, one that cannot be made, and a sink that fail
   loader with(host(), small_options(2), {}, log);
   CHECK(get(with.load_async(file.name(), use_future)).size() == 2);
   CHECK(log.failed());
+}
+
+TEST_CASE("allocation log: a FIFO is refused, and does not block") {
+  const temporary_folder in;
+  const std::string path = (in.path() / "fifo").string();
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  boost::system::error_code code;
+  try {
+    const allocation_log log(path);
+  } catch (const error& failure) {
+    code = failure.code();
+  }
+  CHECK(code == errc::not_a_regular_file);
 }
