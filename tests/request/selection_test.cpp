@@ -394,7 +394,7 @@ TEST_CASE("selection: a part of packed elements has no logical type, and a note 
     CHECK(part.tensors[0].original_shape.empty());
     CHECK(part.tensors[0].attributes == attributes{{"other", 1}});
     CHECK(part.notes ==
-          std::vector<std::string>{"tensor 'w': the part is stored elements of type u8, without "
+          std::vector<std::string>{"tensor 'w': the part is stored elements of type U8, without "
                                    "the logical type int4 of the whole tensor"});
   }
 
