@@ -309,11 +309,9 @@ nb::tuple drained(const held_cache_reports& self) {
 #if RINGLOAD_PYTHON_REMOTE
 std::unique_ptr<held_remote> make_remote(const nb::dict& settings) {
   const remote_options options = remote_options_of(settings);
-  auto made = std::make_unique<held_remote>();
   // Keeps the GIL, because a daemon thread without the GIL could use OpenSSL while the process
   // ends.
-  made->of = remote(options).store();
-  return made;
+  return std::make_unique<held_remote>(remote(options).store());
 }
 #endif
 
@@ -324,7 +322,7 @@ void bind_network(nb::module_& in) {
       .def(
           "use",
           [](held_network& self, const path_argument& name, const held_remote& remote,
-             std::size_t names) { self.of->use(name.bytes, remote.of, names); },
+             std::size_t names) { self.of->use(name.bytes, *remote.of, names); },
           nb::arg("name"), nb::arg("remote"), nb::arg("names") = 1,
           "From now on reads `name` with these settings, while `remote` exists. `names` is the "
           "number of names of the operation.");

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "fork.hpp"
+
 namespace ringload::python {
 
 /// Delegates each name to the store that the last use() of the name has set. Does not keep the
@@ -106,7 +108,8 @@ struct held_network {
 
 /// The store that `remote()` makes for one set of settings.
 struct held_remote {
-  std::shared_ptr<byte_store> of;
+  explicit held_remote(std::shared_ptr<byte_store> store) : of(std::move(store)) {}
+  of_this_process<std::shared_ptr<byte_store>> of;
 };
 
 }  // namespace ringload::python

@@ -42,7 +42,7 @@ std::unique_ptr<held_folder> find_folder(const held_remote& remote, const path_a
   auto folder = std::make_unique<held_folder>();
   {
     const without_gil finding;
-    folder->folder = remote.of->find(name.bytes, std::stop_token()).folder;
+    folder->folder = (*remote.of)->find(name.bytes, std::stop_token()).folder;
   }
   return folder;
 }
