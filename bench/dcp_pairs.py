@@ -5,11 +5,11 @@
 Each pair is a folder of torch.distributed.checkpoint, whose tensors were saved as random boxes, and
 a random plan by which 4 ranks of Gloo load them with ringload.torch.load(), in turns with each
 transport. Twenty pairs share a folder. Each rank compares its parts with those of the whole
-tensors. Before each load the folder is dropped out of the page cache. Prints the bytes that all ranks have
-read from the drive (read_bytes of /proc/self/io) over the bytes of the tensors: of all loads, and
-the most of one load. The same pair is also loaded by PyTorch's own reader, before or after, into
-DTensors of the same parts. Prints its time over the time of ringload. Ends with 1 if a tensor
-differs."""
+tensors. Before each load the folder is dropped out of the page cache. Prints the ratio of the bytes
+that all ranks have read from the drive (read_bytes of /proc/self/io) to the bytes of the tensors:
+for all loads together, and for the worst load. The same pair is also loaded by PyTorch's own
+reader, before or after, into DTensors of the same parts. Prints its time over the time of ringload.
+Ends with 1 if a tensor differs."""
 import argparse
 import datetime
 import os
@@ -71,7 +71,7 @@ def check(found, tensors, plan, rank):
 
 
 def empty_state(tensors, plan, mesh):
-    """What PyTorch's reader fills: a DTensor for a divided tensor."""
+    """Returns the destinations of PyTorch's reader: a DTensor for each divided tensor."""
     state = {}
     for name, tensor in tensors.items():
         state[name] = torch.empty_like(tensor)

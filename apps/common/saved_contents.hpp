@@ -62,8 +62,9 @@ object_info object_of(const catalog& all, const composite_info& composite);
 object_options object_options_of(const catalog& all, const tensor_info& tensor, dtype loaded,
                                  object_options storage);
 
-/// Adds all contents of a model to the .zt file of `out`. Tensors that share the same memory are
-/// stored once. `storage` contains the compression and the digest of each object.
+/// Adds all contents of a model to the .zt file of `out`. Tensors that share memory are stored
+/// once, unless a tensor is a part of a composite, or their types, shapes or attributes differ.
+/// `storage` contains the compression and the digest of each object.
 boost::asio::awaitable<void> add_model(writer& out, model source, object_options storage);
 
 }  // namespace ringload::tool

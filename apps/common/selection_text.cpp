@@ -64,8 +64,8 @@ std::optional<std::uint64_t> position_of(std::int64_t index, std::uint64_t size)
 
 using tensors_by_name = std::unordered_map<std::string_view, const tensor_info*>;
 
-// Returns the shape to which a slice of the tensor refers: see selection::slice(). A part of a
-// tensor has an original shape only if the slice counts elements of the original shape.
+// Returns the shape to which a slice of the tensor refers: see selection::slice(). If a part of the
+// tensor, here an empty slice, has an original shape, slices count elements of the original shape.
 const std::vector<std::uint64_t>& sliced_shape(const catalog& in, const tensor_info& tensor) {
   if (tensor.original_shape.empty()) return tensor.shape;
   catalog alone;

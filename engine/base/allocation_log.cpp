@@ -134,7 +134,7 @@ constexpr const char* csv_columns = "timestamp,call,pointer,size,stack\n";
 }  // namespace
 
 allocation_log::allocation_log(std::string_view file) {
-  // The open of a FIFO would block until another process reads the FIFO.
+  // Opening a FIFO would block until another process reads the FIFO.
   std::error_code unknown;
   const auto status = std::filesystem::status(std::filesystem::path(file), unknown);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {

@@ -111,7 +111,7 @@ std::string revision_of(std::string_view part) {
   return out;
 }
 
-// Decodes the escapes in the path of a page: "%20" becomes a blank.
+// Decodes the escapes in the path of a page: "%20" becomes a space.
 result<std::string> decoded_path(std::string_view text) {
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';

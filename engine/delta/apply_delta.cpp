@@ -349,7 +349,8 @@ void begin_apply(const engine_ptr& loader_engine, apply_request request,
                  std::unique_ptr<operation<model>> waiting) {
   run_delta_operation<model>(loader_engine, std::move(waiting),
                              [request = std::move(request)](const delta_services& services) {
-                               // A model has a version if an earlier delta had an index.
+                               // `delta_identity` is empty unless the last applied delta had an
+                               // index.
                                const expected_link link = {request.base.storage()->delta_identity,
                                                            std::nullopt};
                                return apply_delta(services, request, link).next;

@@ -110,8 +110,8 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
 
   std::optional<std::string> known = known_refusal(after.st_dev);
   if (!known) {
-    // The mutex is not held, because the trial read may wait for a mount. Two threads may make the
-    // trial for the same file system.
+    // The mutex is not held, because the trial read may wait for the server of a mount. Two threads
+    // may make the trial for the same file system.
     const int failed = distant.was_read ? 0 : try_reading(fd.get(), after.st_dev, distant.trial);
     std::string refusal;
     if (failed != 0) refusal = "a direct read was refused: " + system_code(failed).message();

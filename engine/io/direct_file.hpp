@@ -3,7 +3,7 @@
 
 // Opens a file a second time with O_DIRECT. Direct reads are used if three conditions hold: the
 // file can be opened with O_DIRECT, a trial read succeeds, and statx does not report an unsuitable
-// alignment. One trial read is made per file system.
+// alignment. The result of a trial read is kept for its file system.
 
 #include <sys/types.h>
 
@@ -47,7 +47,7 @@ class direct_files {
                       access mode = access::read, distant_file distant = {});
 
  private:
-  // Returns the element of `refusals_`, or an empty optional if no trial has ended.
+  // Returns the element of `refusals_`, or an empty optional if no result of a trial is stored.
   std::optional<std::string> known_refusal(::dev_t device);
 
   std::mutex mutex_;

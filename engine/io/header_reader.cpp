@@ -154,8 +154,9 @@ bool header_reader::take_threads() {
   return true;
 }
 
-// Reserves a thread for a second read. Returns false if no thread is free, because other reads have
-// taken the threads in the meantime. The second read would then wait behind reads that may not end.
+// Reserves a thread for a second read. Returns false if the reader is closed, or if other reads
+// have taken all threads. A second read without a free thread would wait behind reads that may not
+// end.
 bool header_reader::take_second_thread() {
   const std::lock_guard lock(mutex_);
   if (is_closed_ || busy_ >= threads_max) return false;

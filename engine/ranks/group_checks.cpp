@@ -46,8 +46,9 @@ void check_options(const load_options& options) {
 
 void check_shard_blocks(const catalog& contents, const tensor_info& stored,
                         const tensor_info& loaded, std::uint32_t dim, std::uint32_t ranks) {
-  // The ranges of all ranks are multiples of the first range, except for the end of the dimension.
-  // Therefore only the first range must be checked, and all ranks report the same range.
+  // Each range begins at a multiple of the size of the first range, and ends at such a multiple or
+  // at the end of the dimension. Therefore only the first range must be checked, and all ranks
+  // report the same range.
   const index_range first = block_of(loaded.shape[dim], 0, ranks);
   const bool is_dequantised = !stored.original_shape.empty() && loaded.dtype != stored.dtype;
   if (!is_dequantised || first.count == 0) return;

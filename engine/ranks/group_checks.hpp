@@ -19,15 +19,16 @@ struct common_fault {
 };
 
 // Checks that the group can send memory of the loader's device, and host memory. Throws
-// errc::device_unavailable otherwise. This check is not needed for `group_reading::own`, because
-// the ranks then exchange no tensors.
+// errc::device_unavailable otherwise. Not called for `group_reading::own`, because the ranks then
+// exchange no tensors.
 void check_memory(const device& on, group& rank_group);
 
 // Throws an error if a load by ranks does not support the options.
 void check_options(const load_options& options);
 
 // Throws a common_fault if the range of a rank in dimension `dim` cuts a quantised block. `stored`
-// is a tensor of `contents`, and `loaded` describes the tensor in memory.
+// is a tensor of `contents`, and `loaded` describes the tensor in memory. Does nothing if the load
+// does not dequantise the tensor.
 void check_shard_blocks(const catalog& contents, const tensor_info& stored,
                         const tensor_info& loaded, std::uint32_t dim, std::uint32_t ranks);
 

@@ -25,8 +25,9 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Tensors of files are divided into blocks of rows of at least this size. Reads of this size are
-// fast on drives, but not from servers, which answer each request after a delay.
+// A tensor of a file is divided into blocks of rows only if its first block has at least this size.
+// Reads of this size are fast on drives, but not from servers, which answer each request after a
+// delay.
 constexpr std::uint64_t row_block_bytes_min = 256 << 10;
 
 void add(load_stats& sum, const load_stats& stats) noexcept {
@@ -283,8 +284,8 @@ tensor group_job::make_shard(const named_tensor& tensor_ref, std::uint32_t dim) 
   return block;
 }
 
-// Returns true if the block of this rank needs no bytes of other ranks. The result is the same on
-// all ranks.
+// Returns true if `dim` is 0 and each rank has read exactly its own block of the tensor. The result
+// is the same on all ranks.
 bool group_job::has_own_block(const named_tensor& tensor_ref, std::uint32_t dim) const noexcept {
   return dim == 0 && redistribution_ &&
          redistribution_->is_in_blocks(tensor_ref.index, tensor_ref.loaded);

@@ -19,8 +19,8 @@ namespace {
 
 xxh3_128_value digest_of(const std::vector<std::byte>& bytes) { return xxh3_128(bytes).finish(); }
 
-// Returns a text that is the same in all processes that have the same file system. Returns an empty
-// text if /proc is not mounted.
+// Returns a text that identifies the machine and the mount namespace of this process. Returns an
+// empty text if /proc is not mounted.
 std::string file_system_name() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;

@@ -2,7 +2,7 @@
 #pragma once
 
 // Compares the files that the ranks (processes or threads of a group) have opened. If a file is
-// replaced while the ranks open it, some ranks open the old file and other ranks the new file.
+// replaced while the ranks open it, some ranks may open the old file and other ranks the new file.
 
 #include <cstdint>
 #include <optional>
@@ -15,8 +15,8 @@ namespace ringload::inline v0::detail {
 
 // Describes the files of one rank. The object is sent to other ranks as bytes.
 struct rank_files {
-  // Ranks with equal places have opened the same paths of the same machine, so they must have
-  // opened the same files. `has_place` is 0 if no other rank can be compared with this rank.
+  // Ranks with equal places have opened the same paths in the same mount namespace, so they must
+  // have opened the same files. `has_place` is 0 if no other rank can be compared with this rank.
   xxh3_128_value place;
   std::uint64_t has_place = 0;
   xxh3_128_value version;        // Differs if a file was replaced or modified.

@@ -8,8 +8,8 @@
 // sends the piece. Therefore the ranks cannot deadlock. Empty messages are neither sent nor
 // received. All functions block, and throw the exceptions of the group.
 //
-// A program can receive a piece itself, without a copy: see lend(). The program may change the
-// bytes of this piece. Before the piece is needed again, it is therefore read again.
+// A program can receive the memory of a piece without a copy: see lend(). The program may then
+// change these bytes. Therefore the piece is read again before its next use.
 
 #include <cstddef>
 #include <cstdint>
@@ -75,7 +75,8 @@ class redistribution {
   // Returns the block of this rank without a copy. Must be called only if is_in_blocks(). If the
   // block of this rank is empty, returns an empty handle.
   tensor own_block(std::uint32_t t, const tensor_info& info);
-  // Must be called if the program receives the result of own_block().
+  // Must be called when the program receives the result of own_block(). The next use then reads the
+  // piece again.
   void lend(std::uint32_t t) { later_pieces_.insert_or_assign(t, tensor()); }
 
   const model& own_pieces() const noexcept { return own_pieces_; }

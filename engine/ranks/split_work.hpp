@@ -10,8 +10,8 @@
 //   bytes of all tensors   |aaaa|bbbbbbbbbbbbbbbb|cc|dddddddd|
 //   shares of 3 ranks      |0----------|1----------|2--------|
 //
-// Large tensors can be divided by themselves, into one block of rows for each rank. A rank that
-// needs this block then needs no bytes of other ranks. The shares contain the other tensors:
+// Large tensors can be divided separately, into one block of rows for each rank. A rank that needs
+// only its own block then needs no bytes of other ranks. The shares contain only the other tensors:
 //
 //   bytes of all tensors   |aaaa|bbbbbbbbbbbbbbbb|cc|dddddddd|
 //   blocks of b            |    |0----|1----|2---|  |        |
@@ -50,8 +50,8 @@ struct work_division {
   static constexpr std::uint64_t no_blocks = ~std::uint64_t{0};
 
   bool may_split = true;  // If false, each tensor is read by one rank.
-  // The size of the blocks of rows. A tensor is divided into blocks if its first block has at least
-  // this size.
+  // The minimum size of the first block of rows. A tensor with a smaller first block is not divided
+  // into blocks.
   std::uint64_t block_bytes_min = no_blocks;
 };
 

@@ -171,7 +171,7 @@ std::shared_ptr<byte_source> s3_folder::open(const std::string& name, const std:
 }
 
 // Returns true if the folder has objects or sub-folders. Returns false if the server refuses the
-// listing, because a caller may read objects without the right to list objects.
+// listing, because a user may have the right to read objects but not the right to list objects.
 bool has_names(s3_folder& folder, const std::stop_token& stop) {
   try {
     return !folder.names(stop).empty();

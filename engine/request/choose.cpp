@@ -202,9 +202,10 @@ box chooser::box_of(std::uint32_t t) const {
   return out;
 }
 
-// Fails if a row of the box does not consist of whole bytes. The innermost dimensions that are
-// selected completely, and the next dimension, form a row. A load copies rows of bytes. Products
-// are computed modulo 2^64, which keeps the remainder of a division by 8.
+// Fails unless each row of the box begins and ends at a whole byte of the stored tensor. The
+// innermost dimensions that are selected completely, and the next dimension, form a row. A load
+// copies rows of bytes. Products are computed modulo 2^64, which keeps the remainder of a division
+// by 8.
 result<void> chooser::check_whole_bytes(const box& source_box) const {
   const tensor_info& info = from_.tensors[source_box.tensor];
   const std::vector<range>& ranges = source_box.ranges;

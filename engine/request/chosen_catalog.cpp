@@ -50,8 +50,9 @@ bool has_equal_types(const catalog& from, const std::vector<box>& boxes) {
                              [&](const box& b) { return from.tensors[b.tensor].type == type; });
 }
 
-// Removes the logical type of packed elements and of unknown blocks. A part of such a tensor is a
-// range of stored elements, such as bytes. The range may begin inside of an element of the type.
+// Removes the logical type of packed elements, of unknown blocks, and of a fused tensor whose
+// tensors have different types. A part of such a tensor is a range of stored elements, such as
+// bytes. The range may begin inside of an element of the type.
 void drop_type(tensor_info& info, std::vector<std::string>& notes) {
   std::erase_if(info.attributes, [](const auto& pair) {
     return std::ranges::find(type_keys, pair.first) != std::end(type_keys);

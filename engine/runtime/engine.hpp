@@ -143,8 +143,9 @@ class engine : public std::enable_shared_from_this<engine> {
   // Closes files and frees memory. Not part of open_threads, because the end of one load must not
   // wait while another load opens its files.
   std::optional<threads> closing_thread;
-  // Does the same for files of distant mounts and stores, because checking such a file may wait for
-  // a server. Started by the first load of such files.
+  // Close the files of loads that have files on distant mounts or in stores, because checking such
+  // a file may wait for a server. Memory is freed by `closing_thread`. Started by the first such
+  // load.
   std::optional<threads> distant_closing_threads;
   std::optional<threads> copy_threads;
   std::optional<threads> check_threads;     // Created by start_checking().

@@ -58,8 +58,8 @@ class step_end {
   std::atomic<state> state_ = state::running;
 };
 
-// Ends a step. If the step was cancelled during its work, all later steps fail, so the step fails
-// too. A finished file stays.
+// Ends a step. A step that was cancelled during its work fails, and so do all later steps. A finish
+// step that has succeeded does not fail, because its file is already visible.
 template <class T>
 void end_step(writer_state& job, step_end& end, result<T>& outcome) noexcept {
   if (end.end()) return;

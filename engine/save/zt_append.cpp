@@ -162,7 +162,7 @@ result<std::shared_ptr<writer_state>> writer_state::append_zt(std::string path,
 result<void> writer_state::open_existing(const std::string& path) {
   auto source = open_zt(path);
   if (!source) return source.error();
-  // The new file replaces the old file, so that the kernel does not check this permission.
+  // The old file is not opened for writing, so the kernel does not check this permission.
   if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
     return fault{system_code(errno), printable_path(path), "the file is not writable"};
   }

@@ -33,12 +33,14 @@ namespace ringload::inline v0 {
 /// How the ranks of a group divide the reads of a checkpoint.
 enum class group_reading : std::uint8_t {
   /// Each rank reads an equal part of the bytes when the load starts. Each byte is read once, and
-  /// sent by the group to the other ranks that request the byte. In files, the part of a rank
-  /// contains the rank's range of dimension 0 of each large tensor, so shard_async() along
-  /// dimension 0 needs no bytes of other ranks. In objects of a store, the part of a rank is
-  /// contiguous. An encoded tensor (`tensor_info::encoding`) or a quantised tensor is read as a
-  /// whole by one rank. If digests in the files are verified, each tensor is read as a whole by one
-  /// rank. Use this value if all ranks share a drive, or if all ranks need all tensors.
+  /// sent by the group to the other ranks that request the byte. In files, most large tensors are
+  /// divided into one range of dimension 0 for each rank. shard_async() along dimension 0 of such a
+  /// tensor needs no bytes of other ranks. A tensor is not divided in this way if a range has less
+  /// than 256 KiB, or if the ranges would differ too much in size. In objects of a store, the part
+  /// of a rank is contiguous. An encoded tensor (`tensor_info::encoding`) or a quantised tensor is
+  /// read as a whole by one rank. If digests in the files are verified, each tensor is read as a
+  /// whole by one rank. Use this value if all ranks share a drive, or if all ranks need all
+  /// tensors.
   divided,
   /// Each rank reads the bytes of a tensor when the rank requests the tensor. The ranks exchange no
   /// bytes. Use this value if each rank needs mainly its own shards, or if each rank has its own
@@ -93,10 +95,10 @@ RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, gr
 
 /// A load by a group of ranks, as seen by one rank. The object is a handle and is cheap to copy.
 /// The tensors are in the memory of the loader's device. Each tensor has its own allocation, with
-/// two exceptions. All tensors of a model_async() share one allocation. With
-/// `group_reading::divided`, a shard that needs no bytes of other ranks stays in the allocation of
-/// the rank's part. `load_options::allocation` has an effect on this part, and on a model_async()
-/// with `group_reading::own`.
+/// two exceptions for `group_reading::divided`: all tensors of a model_async() share one
+/// allocation, and a shard along dimension 0 of a tensor that is divided into ranges stays in the
+/// allocation of the rank's part. `load_options::allocation` has an effect on this part, and on a
+/// model_async() with `group_reading::own`.
 ///
 /// With `group_reading::divided`, a rank keeps its part of the checkpoint in memory until the last
 /// handle of the load, and the last shard in this part, are released. The part is needed because a
@@ -220,9 +222,9 @@ class RINGLOAD_EXPORT group_load {
 /// checkpoint. Each rank opens the checkpoint in its own file system, and the paths may differ.
 /// Fails with `errc::mismatched_call` if the checkpoints have different tensors, or if the ranks
 /// request different dtypes or pass different values of `reading`. Also fails with this error if
-/// only some of the ranks verify digests in the files, or if two ranks on one machine have opened
-/// different files at the same paths, because a file was replaced at this time. Ranks on different
-/// machines are not compared in this way.
+/// only some of the ranks verify digests in the files. Also fails with this error if a file was
+/// replaced or modified while the ranks opened it. Only local files of ranks that share a machine
+/// and a mount namespace are compared.
 ///
 /// With `group_reading::divided`, the loader's device must be equal to `group::memory()`. For a
 /// GPU, create the group with `nccl_group()`. If the devices differ, the load fails with

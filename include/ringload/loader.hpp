@@ -217,9 +217,9 @@ class basic_loader : public detail::loader_base {
   ///
   /// The destructor waits for at most 30 s, because a broken drive may never complete a read. If a
   /// read has not ended within 30 s, a thread of the library continues to wait. Until the read
-  /// ends, the memory of the loader is not freed. A copy, whose reads use the caller's tensor, and
-  /// a fill that opens its source, or whose read writes to a destination, do not complete before
-  /// the read ends. Other operations complete within `loader_options::stop_time_max`.
+  /// ends, the memory of the loader is not freed. Two kinds of operations complete only when they
+  /// no longer use memory of the caller: a copy, and a fill that opens its source or reads into a
+  /// destination. Other operations complete within `loader_options::stop_time_max`.
   ///
   /// With `loader_options::cached_bytes`, the loader of a GPU also frees the memory in its free
   /// list. The memory is freed only when all GPU work that was declared with release_after() (see
@@ -310,8 +310,8 @@ class basic_loader : public detail::loader_base {
   /// fails after its first write, the exception is a `fill_error`, which lists the whole tensors.
   ///
   /// When the operation completes, also after a cancellation, neither the kernel nor a device can
-  /// write to a destination, and the owners of the destinations are released. If the operation
-  /// completes because `loader_options::stop_time_max` has passed, the last read releases them.
+  /// write to a destination. The owners of the destinations are released before. If
+  /// `loader_options::stop_time_max` has passed, they are released when the last read ends.
   ///
   /// A read of 64 KiB or more can write directly to a host destination if the tensor needs no
   /// conversion and no rearrangement. A buffered read can write to any address. For a direct read,

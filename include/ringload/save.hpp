@@ -72,8 +72,8 @@ RINGLOAD_EXPORT tensor_ref view_of(std::string name, dlpack::managed_tensor* fro
 ///
 /// A tensor_ref has no logical type. Therefore a save of these tensors stores quantised blocks as
 /// bytes, without `tensor_info::type` and `original_shape`, and stores no composites and
-/// attributes. To keep them, write a .zt file with `writer`: see object_options::attributes and
-/// declare_async().
+/// attributes. To keep the types, composites and attributes, write a .zt file with `writer`: see
+/// object_options::attributes and declare_async().
 RINGLOAD_EXPORT std::vector<tensor_ref> refs_of(const model& source);
 
 /// The format of the output.

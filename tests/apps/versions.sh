@@ -89,8 +89,8 @@ for name in applied converted; do
   [ "$(cat "$work/values")" = pt ] || fail "$name: $(cat "$work/values")"
 done
 
-# Deltas with an index change tensors once, so each of them can be applied to any version. The names
-# of the versions show that the order is wrong.
+# A delta with the encoding 'overwrite' can be applied to any version. Only the names of the
+# versions show that the order is wrong.
 header='{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},'
 header=$header'"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}  '
 # two_tensors FILE TEXT

@@ -179,8 +179,8 @@ TEST_CASE("group_load: what ranks get of random checkpoints is what the file hol
   }
 }
 
-// The ranks read `large` in blocks of rows, and the other tensors not. Of 3 or 4 ranks, the last
-// one has a shorter block.
+// The ranks read only `large` in blocks of rows. With 3 or 4 ranks, the block of the last rank is
+// shorter.
 std::vector<shaped> large_and_small() {
   return {{"small", "F32", 4, {9, 5}}, {"large", "BF16", 2, {130, 16'384}}, {"end", "U8", 1, {77}}};
 }

@@ -36,7 +36,7 @@ rank_files files_of(const std::string& path) {
   return describe_files(*get(with.open_async(path, use_future)).opened());
 }
 
-// A group that makes a call before its first message.
+// A group that calls a function before its first message.
 class delayed_group final : public group {
  public:
   delayed_group(group& all, std::function<void()> before) : all_(all), before_(std::move(before)) {}
@@ -107,7 +107,7 @@ TEST_CASE("group_load: if a file is replaced while the ranks open it, all ranks 
       group_options options;
       options.reading = reading;
       loader with(host(), small_options(2, read_engine::threads));
-      // Rank 0 replaces the file after it has opened it. Until then, the other ranks wait.
+      // Rank 0 opens the file, then replaces the file. The other ranks wait for the replacement.
       delayed_group delayed(all, [&] {
         if (all.rank() != 0) return;
         const std::string other = path + ".other";

@@ -84,7 +84,7 @@ TEST_CASE("division: what is encoded, has no rows or no bytes is not cut") {
 TEST_CASE("division: each rank reads its block of a large tensor") {
   const catalog all = of_tensors({of_shape({4}), of_shape({100, 10}), of_shape({4})});
   const work_division by_blocks = {.block_bytes_min = 1000};
-  // The blocks of `large` have 1,000 bytes. The other tensors have 16 bytes each.
+  // The blocks of the second tensor have 1,000 bytes. The other tensors have 16 bytes each.
   const auto pieces = split_work(all, 4, by_blocks);
   CHECK(pieces_of(pieces, 0) == "0:0+2 1:2+2");
   CHECK(pieces_of(pieces, 1) == "0:0+25 1:25+25 2:50+25 3:75+25");
@@ -102,7 +102,8 @@ TEST_CASE("division: blocks that differ much in size are not used") {
     return pieces_of(split_work(of_tensors({of_shape({rows})}), 4, by_blocks), 0);
   };
   CHECK(pieces(8) == "0:0+2 1:2+2 2:4+2 3:6+2");
-  // Four blocks of 8 rows exceed 31 rows by 1, and 31 / 16 is 1. The excess of 15 and 29 is larger.
+  // Four blocks of 8 rows exceed 31 rows by 1, and 31 / 16 is 1. For 15 and 29 rows, the excess is
+  // larger than 1/16 of the rows.
   CHECK(pieces(31) == "0:0+8 1:8+8 2:16+8 3:24+7");
   CHECK(pieces(15) == pieces_of(split_work(of_tensors({of_shape({15})}), 4, {}), 0));
   CHECK(pieces(29) == pieces_of(split_work(of_tensors({of_shape({29})}), 4, {}), 0));

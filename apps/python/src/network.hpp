@@ -24,8 +24,8 @@
 
 namespace ringload::python {
 
-/// Delegates each name to the store that the last use() of the name has set. Does not keep the
-/// stores alive: each operation of Python keeps its store until it has ended.
+/// Delegates each name to the store of the last use() of the name whose store still exists. Does
+/// not keep the stores alive: each operation of Python keeps its store until it has ended.
 class network_store final : public byte_store {
  public:
   /// The maximum number of names, in addition to the names of the largest operation. The names that

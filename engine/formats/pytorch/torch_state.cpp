@@ -89,8 +89,8 @@ bool state_walker::visit_items(std::span<const pickle_value> items, const std::s
   return true;
 }
 
-// Returns a key that is in the dictionary twice, as text. Python would keep only the last value,
-// but no program writes such a dictionary.
+// Returns the text of a key that is repeated, or an empty optional. Python would keep only the last
+// value, but no program writes such a dictionary.
 std::optional<std::string> state_walker::repeated_key(
     const std::vector<pickle_value>& items) const {
   std::vector<std::string_view> texts;

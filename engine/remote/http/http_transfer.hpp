@@ -139,9 +139,9 @@ class http_transfer : public std::enable_shared_from_this<http_transfer> {
   bool renew_credentials(unsigned status);
   // Returns true if to_ is not the object's own address.
   bool is_redirected() const noexcept;
-  // Sends the next request to the object's own address.
+  // Forgets the redirected address. Later requests of all transfers use the object's own address.
   void leave_redirect();
-  // Counts a failed request, after which the request is repeated. Leaves a redirected address if no
+  // Counts a failure of a request that will be repeated. Leaves a redirected address if no
   // connection could be opened, or if two consecutive requests have failed.
   void count_target_failure(bool is_unconnected);
   result<origin> allowed_origin() const;

@@ -287,7 +287,7 @@ transfer_kind::state object_body::evaluate(const response_head& head, fault& fai
 }
 
 // Evaluates the status 416 of the first request. A server may reject every range of an empty
-// object. If the size is not certain, the request is repeated once without a range.
+// object. If the object is not known to be empty, the request is repeated once without a range.
 transfer_kind::state object_body::evaluate_unsatisfied(const response_head& head, fault& failure) {
   const auto range = parse_content_range(field_of(head, "content-range"));
   const auto bytes = range && range->total ? range->total : address_->object.bytes;

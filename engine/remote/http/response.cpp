@@ -30,8 +30,8 @@ bool is_equal_ignoring_case(std::string_view a, std::string_view b) noexcept {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-// Returns true if the body has the bytes of the object. S3 servers repeat the "aws-chunked" of the
-// upload, although the stored object is not encoded.
+// Returns true if the Content-Encoding leaves the bytes of the object unchanged. S3 servers may
+// return the "aws-chunked" of the upload, although the stored object is not encoded.
 bool is_identity_encoding(std::string_view encodings) {
   while (!encodings.empty()) {
     const std::size_t comma = encodings.find(',');

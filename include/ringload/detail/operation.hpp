@@ -113,9 +113,9 @@ class RINGLOAD_EXPORT pending_operation {
     void operator()(pending_list* list) const noexcept;
   };
   // Exclusive access to the handler of an operation. The destruction of the handler's context waits
-  // until the claim is destroyed. The mutex of the list is not locked while the handler is posted.
-  // If the executor has no memory, the handler is destroyed in post(), and the destructor of the
-  // handler may start or end other operations.
+  // until the claim is destroyed. The mutex of the list must not be locked while the handler is
+  // posted: if post() fails for lack of memory, it destroys the handler, whose destructor may start
+  // or end other operations.
   struct claim {
     std::unique_ptr<pending_list, end_post> list;
     std::unique_ptr<handler_body> body;  // If null, the handler was destroyed with its context.

@@ -30,7 +30,7 @@ _input_styles = frozenset(
     "rowwise rowwise_rep rowwise_split_input rowwise_allreduce rowwise_reduce_scatter "
     "local_rowwise".split()
 )
-# The first dimension of an embedding is the vocabulary. That of grouped_gemm is the experts.
+# The first dimension of an embedding is the vocabulary, and that of grouped_gemm is the expert.
 _first_styles = frozenset(
     "embedding_rowwise vocab_allreduce vocab_reduce_scatter grouped_gemm".split()
 )
