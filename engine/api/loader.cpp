@@ -17,20 +17,24 @@ namespace detail {
 
 namespace {
 
-// Runs `command(waiting)` in the engine thread. If the loader was destroyed, `waiting` fails with
-// operation_aborted.
+// Runs `command(load, waiting)` in the engine thread. If the loader was destroyed, `waiting` fails
+// with operation_aborted. In this case, the reference to the load is released before the
+// completion, because the load keeps the owners of the caller's memory alive.
 template <class T, class Command>
-void post_or_abort(engine& loader_engine, const std::string& source,
-                   std::unique_ptr<operation<T>> waiting, Command command) {
+void post_or_abort(std::shared_ptr<job> load, std::unique_ptr<operation<T>> waiting,
+                   Command command) {
   struct packed {
+    std::shared_ptr<job> load;
     std::unique_ptr<operation<T>> waiting;
     Command command;
-    void operator()() { command(std::move(waiting)); }
+    void operator()() { command(load, std::move(waiting)); }
   };
-  packed packed_command{std::move(waiting), std::move(command)};
-  if (loader_engine.post(std::move(packed_command))) return;
-  const fault destroyed(boost::asio::error::operation_aborted, printable_path(source),
-                        "the loader was destroyed");
+  const auto loader_engine = load->the_engine;
+  packed packed_command{std::move(load), std::move(waiting), std::move(command)};
+  if (loader_engine->post(std::move(packed_command))) return;
+  const fault destroyed(boost::asio::error::operation_aborted,
+                        printable_path(packed_command.load->source), "the loader was destroyed");
+  packed_command.load.reset();
   packed_command.waiting->fail(destroyed);
 }
 
@@ -39,22 +43,23 @@ void post_or_abort(engine& loader_engine, const std::string& source,
 void begin_load(const std::shared_ptr<engine>& loader_engine, const source& origin,
                 load_options options, std::unique_ptr<operation<model>> waiting) {
   auto load = std::make_shared<job>(loader_engine, load_request(origin, std::move(options)));
-  post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<model>> pending) {
-                  load->delivery.deliver_once();
-                  load->delivery.await_finish(std::move(pending));
-                  run_job(load);
+  post_or_abort(std::move(load), std::move(waiting),
+                [](const std::shared_ptr<job>& started, std::unique_ptr<operation<model>> pending) {
+                  started->delivery.deliver_once();
+                  started->delivery.await_finish(std::move(pending));
+                  run_job(started);
                 });
 }
 
 void begin_start(const std::shared_ptr<engine>& loader_engine, const source& origin,
                  load_options options, std::unique_ptr<operation<load_handle>> waiting) {
   auto load = std::make_shared<job>(loader_engine, load_request(origin, std::move(options)));
-  post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<load_handle>> pending) {
-                  load->delivery.await_start(std::move(pending));
-                  run_job(load);
-                });
+  post_or_abort(
+      std::move(load), std::move(waiting),
+      [](const std::shared_ptr<job>& started, std::unique_ptr<operation<load_handle>> pending) {
+        started->delivery.await_start(std::move(pending));
+        run_job(started);
+      });
 }
 
 void begin_stream(const std::shared_ptr<engine>& loader_engine, const source& origin,
@@ -69,11 +74,12 @@ void begin_stream(const std::shared_ptr<engine>& loader_engine, const source& or
   load_request request(origin, std::move(options));
   request.window_bytes = window_bytes;
   auto load = std::make_shared<job>(loader_engine, std::move(request));
-  post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<load_handle>> pending) {
-                  load->delivery.await_start(std::move(pending));
-                  run_job(load);
-                });
+  post_or_abort(
+      std::move(load), std::move(waiting),
+      [](const std::shared_ptr<job>& started, std::unique_ptr<operation<load_handle>> pending) {
+        started->delivery.await_start(std::move(pending));
+        run_job(started);
+      });
 }
 
 // Opens a checkpoint: starts a load that selects no tensors.
@@ -82,12 +88,13 @@ void begin_open(const std::shared_ptr<engine>& loader_engine, const source& orig
   load_request request(origin, selection().names({}));
   request.options.open = options;
   auto load = std::make_shared<job>(loader_engine, std::move(request));
-  post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<checkpoint>> pending) {
-                  load->delivery.deliver_once();
-                  load->delivery.await_open(std::move(pending));
-                  run_job(load);
-                });
+  post_or_abort(
+      std::move(load), std::move(waiting),
+      [](const std::shared_ptr<job>& started, std::unique_ptr<operation<checkpoint>> pending) {
+        started->delivery.deliver_once();
+        started->delivery.await_open(std::move(pending));
+        run_job(started);
+      });
 }
 
 void begin_fill(const std::shared_ptr<engine>& loader_engine, const source& origin,
@@ -95,11 +102,12 @@ void begin_fill(const std::shared_ptr<engine>& loader_engine, const source& orig
                 std::unique_ptr<operation<fill_result>> waiting) {
   fill_request fill(std::move(into), std::move(options));
   auto load = std::make_shared<job>(loader_engine, load_request(origin, std::move(fill)));
-  post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<fill_result>> pending) {
-                  load->delivery.await_fill(std::move(pending));
-                  run_job(load);
-                });
+  post_or_abort(
+      std::move(load), std::move(waiting),
+      [](const std::shared_ptr<job>& started, std::unique_ptr<operation<fill_result>> pending) {
+        started->delivery.await_fill(std::move(pending));
+        run_job(started);
+      });
 }
 
 void begin_copy(const std::shared_ptr<engine>& loader_engine, tensor origin,
@@ -113,12 +121,13 @@ void begin_copy(const std::shared_ptr<engine>& loader_engine, tensor origin,
   const device target = options.device.value_or(origin.device());
   copy_request request(std::move(origin), target, options.dtype);
   auto load = std::make_shared<job>(loader_engine, load_request(std::move(request)));
-  post_or_abort(*loader_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<tensor>> pending) {
-                  load->delivery.deliver_once();
-                  load->delivery.await_copy(std::move(pending));
-                  run_job(load);
-                });
+  post_or_abort(
+      std::move(load), std::move(waiting),
+      [](const std::shared_ptr<job>& started, std::unique_ptr<operation<tensor>> pending) {
+        started->delivery.deliver_once();
+        started->delivery.await_copy(std::move(pending));
+        run_job(started);
+      });
 }
 
 void await_tensor(const std::shared_ptr<job>& load, std::string name,
@@ -130,24 +139,26 @@ void await_tensor(const std::shared_ptr<job>& load, std::string name,
     waiting->fail(unknown);
     return;
   }
-  post_or_abort(*load->the_engine, load->source, std::move(waiting),
-                [load, t = *t](std::unique_ptr<operation<tensor>> pending) {
-                  load->delivery.await_tensor(t, std::move(pending));
-                });
+  post_or_abort(
+      load, std::move(waiting),
+      [t = *t](const std::shared_ptr<job>& started, std::unique_ptr<operation<tensor>> pending) {
+        started->delivery.await_tensor(t, std::move(pending));
+      });
 }
 
 void await_next(const std::shared_ptr<job>& load,
                 std::unique_ptr<operation<std::optional<tensor>>> waiting) {
-  post_or_abort(*load->the_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<std::optional<tensor>>> pending) {
-                  load->delivery.await_next(std::move(pending));
+  post_or_abort(load, std::move(waiting),
+                [](const std::shared_ptr<job>& started,
+                   std::unique_ptr<operation<std::optional<tensor>>> pending) {
+                  started->delivery.await_next(std::move(pending));
                 });
 }
 
 void await_finish(const std::shared_ptr<job>& load, std::unique_ptr<operation<model>> waiting) {
-  post_or_abort(*load->the_engine, load->source, std::move(waiting),
-                [load](std::unique_ptr<operation<model>> pending) {
-                  load->delivery.await_finish(std::move(pending));
+  post_or_abort(load, std::move(waiting),
+                [](const std::shared_ptr<job>& started, std::unique_ptr<operation<model>> pending) {
+                  started->delivery.await_finish(std::move(pending));
                 });
 }
 

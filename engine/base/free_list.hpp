@@ -30,13 +30,20 @@ class free_list {
     const std::lock_guard lock(mutex_);
     auto best = blocks_.end();
     for (auto candidate = blocks_.begin(); candidate != blocks_.end(); ++candidate) {
-      if (candidate->bytes() < bytes || candidate->bytes() - bytes > bytes / 4) continue;
+      if (!is_suitable(*candidate, bytes)) continue;
       if (best == blocks_.end() || candidate->bytes() < best->bytes()) best = candidate;
     }
     if (best == blocks_.end()) return std::nullopt;
     std::optional<Block> found(std::move(*best));
     blocks_.erase(best);
     return found;
+  }
+
+  // Returns true if take() would return a block.
+  bool has(std::uint64_t bytes) const noexcept {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(blocks_,
+                               [&](const Block& block) { return is_suitable(block, bytes); });
   }
 
   // Adds a block, and frees the oldest blocks if the list would have more than `bytes_max` bytes.
@@ -77,6 +84,10 @@ class free_list {
   }
 
  private:
+  static bool is_suitable(const Block& block, std::uint64_t bytes) noexcept {
+    return block.bytes() >= bytes && block.bytes() - bytes <= bytes / 4;
+  }
+
   const std::uint64_t bytes_max_;
   const std::uint64_t bytes_min_;
   mutable std::mutex mutex_;

@@ -347,6 +347,16 @@ applied_delta apply_delta(const delta_services& services, const apply_request& r
 
 void begin_apply(const engine_ptr& loader_engine, apply_request request,
                  std::unique_ptr<operation<model>> waiting) {
+  if (!request.base.storage()) {
+    // Releases the source before the completion.
+    {
+      const apply_request released(std::move(request));
+    }
+    const fault empty_handle(errc::no_such_tensor, "base",
+                             "the model handle is empty, expected a loaded model");
+    waiting->fail(empty_handle);
+    return;
+  }
   run_delta_operation<model>(loader_engine, std::move(waiting),
                              [request = std::move(request)](const delta_services& services) {
                                // `delta_identity` is empty unless the last applied delta had an

@@ -128,8 +128,8 @@ void delta_services::make_host_engine() {
   options.copy_threads = 0;
   options.cached_bytes = 0;
   options.gpu_direct = gpu_direct::off;
-  const auto host_engine = engine::make({host()}, options, {}, engine_->extensions, engine_->log);
-  host_engine_ = engine_ptr(host_engine.get(), [host_engine](engine* owned) { owned->close(); });
+  host_engine_ = engine::make({host()}, options, {}, engine_->extensions, engine_->log);
+  closed_at_end_.reset(host_engine_.get(), [](engine* owned) { owned->close(); });
 }
 
 device_bytes delta_services::memory() const noexcept {

@@ -81,9 +81,26 @@ class delta_services {
   std::shared_ptr<delta_user> user_;  // Destroyed last.
   engine_ptr engine_;
   engine_ptr host_engine_;  // The same as engine_ if the device is the host.
+  // Closes host_engine_. A load keeps the engine alive and ends in a thread of the engine, which
+  // cannot wait for itself. Destroyed before host_engine_.
+  std::shared_ptr<engine> closed_at_end_;
   std::stop_source stop_;
   std::shared_ptr<step_cancellation> cancellation_ =
       std::make_shared<step_cancellation>([stop = stop_]() mutable { stop.request_stop(); });
+};
+
+// One delta operation. The destructor removes the operation from the engine before it releases the
+// arguments in `work`. The arguments may own the loader, and the destructor of the loader waits for
+// all operations of the engine.
+template <class T, class Work>
+struct delta_work {
+  T operator()() {
+    services.make_host_engine();
+    return work(services);
+  }
+
+  Work work;
+  delta_services services;  // Destroyed first.
 };
 
 // Starts a thread that calls `work(services)`. The result, of type T, completes the operation.
@@ -92,16 +109,17 @@ void run_delta_operation(const engine_ptr& loader_engine, std::unique_ptr<operat
                          Work work) {
   delta_services services(loader_engine);
   if (!services.join_engine()) {
+    // Releases the owners of the caller's memory before the completion.
+    {
+      const Work released(std::move(work));
+    }
     waiting->fail(
         fault(boost::asio::error::operation_aborted, "delta", "the loader was destroyed"));
     return;
   }
   auto cancellation = services.cancellation();
   run_step_operation<T>(std::move(waiting), "delta", std::move(cancellation),
-                        [services = std::move(services), work = std::move(work)]() mutable {
-                          services.make_host_engine();
-                          return work(services);
-                        });
+                        delta_work<T, Work>{std::move(work), std::move(services)});
 }
 
 }  // namespace ringload::inline v0::detail

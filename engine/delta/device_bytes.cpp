@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
 #include <ringload/verify.hpp>
 
 namespace ringload::inline v0::detail {
@@ -47,7 +48,7 @@ result<void> device_bytes::write(std::span<const std::byte> from, std::span<std:
   if (!taken) return taken.error();
   const std::array<std::byte*, 1> destinations = {into.data()};
   boost::system::error_code failed;
-  for (std::size_t offset = 0; offset < from.size() && !failed; offset += copy_bytes_max) {
+  const auto start = [&](std::size_t offset) {
     const std::size_t bytes = std::min(copy_bytes_max, from.size() - offset);
     const copy_op piece = {
         .destination_offset = offset, .slot_offset = 0, .bytes = static_cast<std::uint32_t>(bytes)};
@@ -55,7 +56,17 @@ result<void> device_bytes::write(std::span<const std::byte> from, std::span<std:
     copy.slot = from.data() + offset;
     copy.copies = {&piece, 1};
     copy.destinations = destinations;
-    failed = (*taken)->start(copy);
+    return (*taken)->start(copy);
+  };
+  try {
+    for (std::size_t offset = 0; offset < from.size() && !failed; offset += copy_bytes_max) {
+      failed = start(offset);
+    }
+  } catch (const std::bad_alloc&) {
+    // Earlier copies may still run, so the uploader must finish before it is returned.
+    (void)(*taken)->finish();
+    owner_.return_uploader(std::move(*taken));
+    throw;
   }
   const boost::system::error_code unfinished = (*taken)->finish();
   owner_.return_uploader(std::move(*taken));

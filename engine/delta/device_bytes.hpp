@@ -27,7 +27,8 @@ class device_bytes {
 
   // Copies from the device to the host. Both ranges have the same size.
   result<void> read(std::span<const std::byte> from, std::span<std::byte> into) const;
-  // Copies from the host to the device.
+  // Copies from the host to the device. If the function throws std::bad_alloc, `into` may have
+  // bytes of both versions. The caller may then call the function again.
   result<void> write(std::span<const std::byte> from, std::span<std::byte> into) const;
   // Copies within the device.
   result<void> copy(std::span<const std::byte> from, std::span<std::byte> into) const;

@@ -8,6 +8,7 @@
 #include <ringload/verify.hpp>
 #include <vector>
 
+#include "base/catch_as_fault.hpp"
 #include "base/checked.hpp"
 #include "base/crc32c_hasher.hpp"
 #include "base/printable.hpp"
@@ -235,13 +236,16 @@ result<void> loaded_delta::apply_on_device(applied_tensor& tensor) const {
   const auto status = apply_on_host(on_host);
   tensor.crc = on_host.crc;
   if (!status) return status;  // The memory of the device is unchanged.
-  const auto written = memory_.write(on_host.after, tensor.after);
+  const auto written = catch_as_fault([&] { return memory_.write(on_host.after, tensor.after); });
   tensor.is_changed = is_whole || written;
   if (!written && is_in_place && !is_whole) {
     change_cursor(view_of(on_host)).apply(on_host.after);
-    const auto restored = memory_.write(on_host.after, tensor.after);
+    const auto restored =
+        retry_allocation([&] { return memory_.write(on_host.after, tensor.after); });
     if (!restored) {
-      return fault{errc::not_restored, tensor_place(tensor.name), message_of(restored.error())};
+      return retry_allocation([&] {
+        return fault{errc::not_restored, tensor_place(tensor.name), message_of(restored.error())};
+      });
     }
   }
   if (is_in_place) tensor.decoded = std::move(on_host.decoded);

@@ -180,6 +180,9 @@ model load_links(const delta_services& services, const std::optional<model>& bas
                  const apply_options& options, expected_link link = {}) {
   load_options loading;
   loading.allocation = options.allocation;
+  if (!full && !base->storage()) {
+    throw error(errc::no_such_tensor, "base", "the model handle is empty, expected a loaded model");
+  }
   model loaded = full ? services.load_to_device(*full, loading) : *base;
   const auto is_full =
       check_full_version(loaded.catalog(), full ? place_of_source(*full) : std::string("base"));
@@ -246,9 +249,10 @@ void begin_load_chain(const engine_ptr& loader_engine, chain_request request,
 namespace ringload::inline v0 {
 
 std::vector<version_info> list_versions(detail::path_argument folder,
-                                        const std::vector<extension>& extensions) {
+                                        const std::vector<extension>& extensions,
+                                        const std::stop_token& stop) {
   const auto files = catch_as_fault(
-      [&] { return detail::version_folder::read(std::move(folder).take(), extensions, {}); });
+      [&] { return detail::version_folder::read(std::move(folder).take(), extensions, stop); });
   if (!files) throw to_error(files.error());
   const auto path_of = [&](const std::string& name) {
     return name.empty() ? std::string() : files->path_of(name);

@@ -27,14 +27,17 @@ class threads {
  public:
   // If a thread cannot be started, joins the other threads and throws `error`. In traces, the
   // numbers of the threads begin with `first_number`. `processors` limits the processors of the
-  // threads.
+  // threads. `owner` becomes `this_thread_owner` of each thread.
   explicit threads(std::uint32_t count, std::uint32_t first_number = 0,
-                   std::optional<cpu_set_t> processors = std::nullopt)
+                   std::optional<cpu_set_t> processors = std::nullopt, const void* owner = nullptr)
       : processors_(processors), work_guard_(context_.get_executor()) {
     threads_.reserve(count);
     try {
       for (std::uint32_t i = 0; i < count; ++i) {
-        threads_.emplace_back([this, number = first_number + i] { run(number); });
+        threads_.emplace_back([this, number = first_number + i, owner] {
+          this_thread_owner = owner;
+          run(number);
+        });
       }
     } catch (const std::system_error& refused) {
       join();
@@ -47,6 +50,9 @@ class threads {
   threads(const threads&) = delete;
   threads& operator=(const threads&) = delete;
   ~threads() { join(); }
+
+  // The engine whose close() must not wait for the calling thread. Null if there is no such engine.
+  static inline thread_local const void* this_thread_owner = nullptr;
 
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(threads_.size()); }
   boost::asio::io_context::executor_type get_executor() noexcept { return context_.get_executor(); }

@@ -326,6 +326,9 @@ void job::end_prefault() {
 }
 
 void job::stop_at_close() {
+  // The load has ended and has closed its files. An owner of the caller's memory may own the
+  // loader, so the release of the owners may close the engine.
+  if (is_released_) return;
   stop({boost::asio::error::operation_aborted, printable_path(source), "the loader was destroyed"});
   limit_wait();
 }

@@ -232,6 +232,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // block.
   bool borrows_memory() const noexcept { return borrows_memory_; }
   void release_borrowed() noexcept {
+    is_released_ = true;
     request_.fill.reset();
     request_.copy.reset();
   }
@@ -280,6 +281,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Constant, except that release_borrowed() resets `fill` and `copy`.
   load_request request_;
   const bool borrows_memory_ = request_.fill || request_.copy;
+  std::atomic<bool> is_released_ = false;  // True after the call of release_borrowed().
 
   // begin() sets named_, plan_ and destination_memory_. Afterwards these members are constant.
   std::shared_ptr<const named_catalog> named_;

@@ -28,9 +28,21 @@ fault differ(const checksum_list& listed, std::string_view tensor, const char* c
           printable_path(listed.place) + ": " + tensor_place(tensor), cause};
 }
 
+// Fails if the digest does not have the size of its algorithm. A check compares nothing if the
+// digest is empty, so a list with empty digests would verify no tensor.
+result<void> check_digest_size(const checksum_list& listed, const tensor_digest& digest) {
+  const std::size_t expected = digest.algorithm == digest_algorithm::crc32c ? 4 : 32;
+  if (digest.bytes.size() == expected) return {};
+  return fault{errc::malformed_checksum_list,
+               printable_path(listed.place) + ": " + tensor_place(digest.name),
+               "the " + std::string(name(digest.algorithm)) + " digest has " +
+                   std::to_string(digest.bytes.size()) + " bytes, expected " +
+                   std::to_string(expected)};
+}
+
 // Returns the expected digest of each tensor of the catalog `contents`. The checksum list `listed`
-// owns the digests. Fails if the catalog and the list have different tensors, or if a digest cannot
-// be computed.
+// owns the digests. Fails if the catalog and the list have different tensors, if a digest has a
+// wrong size, or if a digest cannot be computed.
 result<std::vector<const tensor_digest*>> expected_digests(const checksum_list& listed,
                                                            const ringload::catalog& contents) {
   const auto by_name = [](const auto* a, const auto* b) { return a->name < b->name; };
@@ -41,6 +53,7 @@ result<std::vector<const tensor_digest*>> expected_digests(const checksum_list& 
           errc::digest_unavailable, printable_path(listed.place),
           "the list has a sha256 digest, but no sha256 hasher is set (checksum_list::sha256)"};
     }
+    if (auto valid = check_digest_size(listed, listed_digest); !valid) return valid.error();
     sorted.push_back(&listed_digest);
   }
   std::sort(sorted.begin(), sorted.end(), by_name);

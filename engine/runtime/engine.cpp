@@ -116,6 +116,7 @@ std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_o
 
 void engine::run(const wrapper& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
+  threads::this_thread_owner = this;
   thread_count_ = 1;
   // Without `work_guard_`, the loop could stop before a worker is spawned, and would never run
   // again.
@@ -169,7 +170,7 @@ result<void> engine::set_up(const wrapper& wrap) {
 
 void engine::start(std::optional<threads>& pool, std::uint32_t count,
                    std::optional<cpu_set_t> processors) {
-  pool.emplace(count, 0, processors);
+  pool.emplace(count, 0, processors, this);
   thread_count_ += count;
 }
 
@@ -339,7 +340,8 @@ void engine::close(std::chrono::milliseconds timeout) {
     closed_ = true;
     retry_allocation([this] { boost::asio::post(loop, [this] { begin_close(); }); });
   }
-  if (done_.wait_for(timeout) == std::future_status::ready) {
+  const bool is_own_thread = threads::this_thread_owner == this;
+  if (!is_own_thread && done_.wait_for(timeout) == std::future_status::ready) {
     thread_.join();
   } else {
     thread_.detach();

@@ -83,7 +83,8 @@ class engine : public std::enable_shared_from_this<engine> {
   // Cancels all loads and saves, and waits until no read or copy is in flight. If a drive does not
   // complete a read within `timeout`, close() stops waiting and detaches the thread. The thread
   // keeps the engine and its memory until the read completes, because the kernel may still write to
-  // the memory.
+  // the memory. If the calling thread is a thread of this engine, close() does not wait, because
+  // the engine waits for this thread.
   void close(std::chrono::milliseconds timeout = drain_max);
   static constexpr std::chrono::seconds drain_max{30};
 

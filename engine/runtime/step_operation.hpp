@@ -74,6 +74,10 @@ void run_step_operation(std::unique_ptr<operation<T>> waiting, std::string place
     }
   });
   if (!thread) {
+    // Releases the owners of the caller's memory before the completion.
+    {
+      const Work released(std::move(work));
+    }
     end_operation(waiting,
                   retry_allocation([&] { return result<T>(thread_refused(refused.value())); }));
     return;

@@ -126,7 +126,6 @@ void begin_save(const std::shared_ptr<engine>& owner, std::string path,
                 std::vector<tensor_ref> tensors, save_options options,
                 std::unique_ptr<operation<save_result>> waiting) {
   save_request request(std::move(path), std::move(tensors), std::move(options));
-  auto job = std::make_shared<save_job>(owner, std::move(request));
   struct command {
     std::shared_ptr<save_job> job;
     std::unique_ptr<operation<save_result>> waiting;
@@ -135,10 +134,12 @@ void begin_save(const std::shared_ptr<engine>& owner, std::string path,
       run_save(job);
     }
   };
-  command start_command{job, std::move(waiting)};
+  command start_command{std::make_shared<save_job>(owner, std::move(request)), std::move(waiting)};
   if (owner->post(std::move(start_command))) return;
-  const fault destroyed(boost::asio::error::operation_aborted, printable_path(job->request().path),
+  const fault destroyed(boost::asio::error::operation_aborted,
+                        printable_path(start_command.job->request().path),
                         "the loader was destroyed");
+  start_command.job.reset();  // Releases the owners of the tensors before completion.
   start_command.waiting->fail(destroyed);
 }
 

@@ -32,6 +32,7 @@
 #include <ringload/options.hpp>
 #include <ringload/source.hpp>
 #include <ringload/verify.hpp>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -242,12 +243,13 @@ auto save_delta_async(basic_loader<Executor>& used_loader, detail::path_argument
 /// GPU changes and verifies a tensor itself if the delta stores only the differences of the tensor.
 /// A tensor of a delta with an index is changed and verified on the host, and copied to the GPU.
 ///
-/// Fails with `errc::wrong_digest` or `errc::wrong_shape` if `base` is not the base version of the
-/// delta. Fails with `errc::malformed_index` if both the delta that led to `base` and this delta
-/// have an index, and the versions do not match. A loaded checkpoint has no version, so its first
-/// delta with an index is not checked in this way. Fails with `errc::wrong_digest` if the result is
-/// not the next version of the delta. Fails with `errc::not_a_checkpoint` if `delta` is not a
-/// delta, or if `base` is a loaded delta. Cancellation of any type cancels the operation.
+/// Fails with `errc::no_such_tensor` if `base` is an empty handle. Fails with `errc::wrong_digest`
+/// or `errc::wrong_shape` if `base` is not the base version of the delta. Fails with
+/// `errc::malformed_index` if both the delta that led to `base` and this delta have an index, and
+/// the versions do not match. A loaded checkpoint has no version, so its first delta with an index
+/// is not checked in this way. Fails with `errc::wrong_digest` if the result is not the next
+/// version of the delta. Fails with `errc::not_a_checkpoint` if `delta` is not a delta, or if
+/// `base` is a loaded delta. Cancellation of any type cancels the operation.
 template <class Executor, token_for<model> CompletionToken = default_token>
 auto apply_async(basic_loader<Executor>& used_loader, model base, source delta,
                  apply_options options, CompletionToken&& token = {}) {
@@ -305,9 +307,10 @@ auto update_async(basic_loader<Executor>& used_loader, detail::list_argument<des
 ///
 /// Throws `ringload::error`. The code is `errc::ambiguous_source` if the folder has two full
 /// versions or two deltas with the same number, and `errc::unsupported_feature` if the store cannot
-/// list the folder.
+/// list the folder. If a stop is requested while a server is awaited, throws ECANCELED.
 RINGLOAD_EXPORT std::vector<version_info> list_versions(
-    detail::path_argument folder, const std::vector<extension>& extensions = {});
+    detail::path_argument folder, const std::vector<extension>& extensions = {},
+    const std::stop_token& stop = {});
 
 /// Loads a version of a version folder. The folder is a local folder, or a folder of a store of the
 /// loader. A web server cannot list a folder: use load_chain_async. If the folder does not have

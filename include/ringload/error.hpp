@@ -97,7 +97,7 @@ enum class errc {
   read_back_differs,  // The bytes that were read back differ from the bytes that were written.
 
   // Errors of verification, which is optional.
-  malformed_checksum_list,   // A line is invalid, or a tensor is listed twice.
+  malformed_checksum_list,   // A line or a digest is invalid, or a tensor is listed twice.
   incomplete_checksum_list,  // The checksum list and the checkpoint have different tensors.
   digest_unavailable,        // A tensor has no digest, or no hasher for its digest is available.
   /// The bytes do not match the digest of the checksum list, the file or the hub. Also used if a

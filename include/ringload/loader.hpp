@@ -225,6 +225,11 @@ class basic_loader : public detail::loader_base {
   /// list. The memory is freed only when all GPU work that was declared with release_after() (see
   /// `ringload/cuda.hpp`) has completed. Freeing may also wait for other work on the GPU. Therefore
   /// the destructor waits for this memory for at most 5 s.
+  ///
+  /// An object that an operation keeps alive, such as `destination::owner`, may own the loader. The
+  /// operation or its handler may then destroy the loader in a thread of the loader. In this case,
+  /// the destructor returns at once. A thread of the library ends the other operations and frees
+  /// the memory of the loader later, possibly after the completion of the operation.
   ~basic_loader() = default;
 
   /// Returns the executor of handlers that have no associated executor.

@@ -103,10 +103,13 @@ struct load_stats {
   std::string page_kind_reason;
   double longest_submit_seconds = 0;  // The duration of the longest io_uring submission.
 
-  /// Returns the number of bytes that have been read, at most `bytes_total`. Use this number for a
-  /// progress bar. Unlike `bytes`, this number includes bytes of tensors that are not complete yet.
+  /// Returns the number of bytes that have been read, at least `bytes` and at most `bytes_total`.
+  /// Use this number for a progress bar. Unlike `bytes`, this number includes bytes of tensors that
+  /// are not complete yet. A load reads fewer bytes than `bytes_total` if tensors are compressed or
+  /// replicated. Because the number is at least `bytes`, it reaches `bytes_total` at the end.
   std::uint64_t bytes_arrived() const noexcept {
-    return std::min(bytes_total, bytes_direct + bytes_buffered + bytes_mapped + bytes_remote);
+    const std::uint64_t bytes_read = bytes_direct + bytes_buffered + bytes_mapped + bytes_remote;
+    return std::min(bytes_total, std::max(bytes, bytes_read));
   }
 };
 

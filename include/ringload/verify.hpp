@@ -53,8 +53,9 @@ struct tensor_digest {
 
 /// The digests of the tensors of one checkpoint. The list must contain every tensor of the
 /// checkpoint, and no other tensor. Otherwise the load fails with `errc::incomplete_checksum_list`,
-/// because a tensor without a digest would not be verified. If the list contains a tensor twice,
-/// the load fails with `errc::malformed_checksum_list`.
+/// because a tensor without a digest would not be verified. If the list contains a tensor twice, or
+/// a digest does not have the size of its algorithm, the load fails with
+/// `errc::malformed_checksum_list`.
 struct checksum_list {
   checksum_list() = default;
 

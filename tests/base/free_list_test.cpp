@@ -44,6 +44,7 @@ TEST_CASE("free_list: gives a block that is large enough, and at most a quarter 
     CAPTURE(wanted);
     free_list<counted> kept(10'000);
     kept.put(counted(1000));
+    CHECK_FALSE(kept.has(wanted));
     CHECK(taken_bytes(kept, wanted) == 0);
     CHECK(kept.bytes() == 1000);
   }
@@ -51,7 +52,9 @@ TEST_CASE("free_list: gives a block that is large enough, and at most a quarter 
     CAPTURE(wanted);
     free_list<counted> kept(10'000);
     kept.put(counted(1000));
+    CHECK(kept.has(wanted));
     CHECK(taken_bytes(kept, wanted) == 1000);
+    CHECK_FALSE(kept.has(wanted));
     CHECK(kept.bytes() == 0);
     CHECK(taken_bytes(kept, wanted) == 0);
   }

@@ -7,6 +7,7 @@
 #include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <future>
+#include <utility>
 #include <vector>
 
 #include "cuda/fresh_runtime.hpp"
@@ -47,6 +48,13 @@ class consumer {
     CHECK(cudaMemcpyAsync(t.data(), theirs_.data(), std::min<std::size_t>(t.size_bytes(), bytes),
                           cudaMemcpyHostToDevice, stream_) == cudaSuccess);
   }
+  // Work on the stream that ends when `until` has a value.
+  void sleep(std::promise<void>& until) {
+    const auto wait_for_value = [](void* value) {
+      static_cast<std::promise<void>*>(value)->get_future().wait();
+    };
+    CHECK(cudaLaunchHostFunc(stream_, wait_for_value, &until) == cudaSuccess);
+  }
   void wait() { CHECK(cudaStreamSynchronize(stream_) == cudaSuccess); }
   cudaStream_t stream() const noexcept { return stream_; }
 
@@ -55,6 +63,26 @@ class consumer {
 
   std::vector<std::byte> theirs_ = std::vector<std::byte>(bytes, std::byte{0x55});
   cudaStream_t stream_ = nullptr;
+};
+
+// Work on the consumer's stream that ends at end(), or at the end of the test.
+class unfinished_work {
+ public:
+  explicit unfinished_work(consumer& user) : user_(user) { user_.sleep(over_); }
+  unfinished_work(const unfinished_work&) = delete;
+  unfinished_work& operator=(const unfinished_work&) = delete;
+  ~unfinished_work() { end(); }
+
+  void end() {
+    if (std::exchange(has_ended_, true)) return;
+    over_.set_value();
+    user_.wait();
+  }
+
+ private:
+  consumer& user_;
+  std::promise<void> over_;
+  bool has_ended_ = false;
 };
 
 }  // namespace
@@ -69,6 +97,7 @@ TEST_CASE("cuda: memory that was released is the next load's, and goes back with
     CHECK(first_difference_on_device(loaded) == "");
     CHECK(loaded.stats().memory_kept == (i > 0));
     release_after(loaded[0], other.stream());
+    other.wait();
   }
   CHECK(fake_cudart::calls().at("cudaMalloc") == 1);
   CHECK(fake_cudart::calls().count("cudaFree") == 0);
@@ -97,7 +126,7 @@ TEST_CASE("cuda: memory that other processes may map is not given to another loa
   }
 }
 
-TEST_CASE("cuda: memory that is kept waits for the work of its release, and for no other") {
+TEST_CASE("cuda: memory that is kept is reused after the work of its release, and after no other") {
   const fresh_runtime around;
   const made_file file(equal_tensors(20, 100'000));
   consumer released;
@@ -105,19 +134,88 @@ TEST_CASE("cuda: memory that is kept waits for the work of its release, and for 
   loader with(cuda_device(0), keeping(8 << 20));
   model loaded = get(with.load_async(file.name(), use_future));
   const model else_where = get(with.load_async(file.name(), use_future));
+  unfinished_work endless(busy);
+  busy.use(else_where.at("t5"));
+  released.use(loaded.at("t3"));
+  release_after(loaded.at("t3"), released.stream());
+  loaded = {};
+  released.wait();
+  const model again = get(with.load_async(file.name(), use_future));
+  CHECK(again.stats().memory_kept);
+  CHECK(first_difference_on_device(again) == "");
+  endless.end();
+}
+
+TEST_CASE("cuda: memory is not reused before the work of its release has ended") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  consumer released;
+  loader with(cuda_device(0), keeping(8 << 20));
+  model loaded = get(with.load_async(file.name(), use_future));
   fake_cudart::hold();
   released.use(loaded.at("t3"));
   release_after(loaded.at("t3"), released.stream());
   loaded = {};
   pending_load load(with, file.name());
-  CHECK_FALSE(load.completes_within(a_while));
-  CHECK(fake_cudart::waiting_copies() == 1);
-  busy.use(else_where.at("t5"));
+  CHECK(comes_true([] { return fake_cudart::calls().at("cudaMalloc") == 2; }));
   fake_cudart::let_go();
+  CHECK_FALSE(load.failure().has_value());
+  CHECK_FALSE(load.loaded().stats().memory_kept);
+  CHECK(first_difference_on_device(load.loaded()) == "");
+}
+
+TEST_CASE("cuda: loads do not wait for kept memory that work of the program still uses") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  consumer user;
+  loader with(std::vector{cuda_device(0), host()}, keeping(32 << 20));
+  unfinished_work endless(user);
+  for (int i = 0; i < 4; ++i) {
+    const model loaded = get(with.load_async(file.name(), use_future));
+    CHECK_FALSE(loaded.stats().memory_kept);
+    CHECK(first_difference_on_device(loaded) == "");
+    release_after(loaded[0], user.stream());
+  }
+  load_options to_host;
+  to_host.select = select().on("*", 1);
+  CHECK(get(with.load_async(file.name(), to_host, use_future)).size() == 20);
+  endless.end();
+  CHECK(get(with.load_async(file.name(), use_future)).stats().memory_kept);
+}
+
+TEST_CASE("cuda: a load of a full device waits for kept memory that work of the program uses") {
+  const fresh_runtime around;
+  const made_file file(only("large", 40 << 20));
+  consumer user;
+  loader with(cuda_device(0), keeping(fake_cudart::memory_bytes));
+  model loaded = get(with.load_async(file.name(), use_future));
+  unfinished_work work(user);
+  release_after(loaded[0], user.stream());
+  loaded = {};
+  pending_load load(with, file.name());
+  CHECK_FALSE(load.completes_within(a_while));
+  work.end();
   CHECK_FALSE(load.failure().has_value());
   CHECK(load.loaded().stats().memory_kept);
   CHECK(first_difference_on_device(load.loaded()) == "");
-  busy.wait();
+  CHECK(fake_cudart::calls().count("cudaFree") == 0);
+}
+
+TEST_CASE("cuda: a load of a full device fails if work of the program uses the kept memory") {
+  const fresh_runtime around;
+  const made_file file(only("large", 40 << 20));
+  consumer user;
+  loader with(cuda_device(0), keeping(fake_cudart::memory_bytes));
+  unfinished_work endless(user);
+  {
+    const model loaded = get(with.load_async(file.name(), use_future));
+    release_after(loaded[0], user.stream());
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(code_of(with.load_async(file.name(), use_future)) == errc::memory_exceeded);
+  CHECK(std::chrono::steady_clock::now() - begin < cuda::returned_memory_wait_max * 3 / 2);
+  endless.end();
+  CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
 }
 
 TEST_CASE("cuda: memory goes back after the work of its release") {
@@ -163,9 +261,10 @@ TEST_CASE("cuda: a release on the default stream waits for the streams that it w
     release_after(loaded[1], nullptr);
     loaded = {};
     pending_load load(with, file.name());
-    CHECK_FALSE(load.completes_within(a_while));
+    CHECK(comes_true([] { return fake_cudart::calls().at("cudaMalloc") == 2; }));
     fake_cudart::let_go();
     CHECK_FALSE(load.failure().has_value());
+    CHECK_FALSE(load.loaded().stats().memory_kept);
     CHECK(first_difference_on_device(load.loaded()) == "");
   }
   CHECK(cudaStreamDestroy(blocking) == cudaSuccess);
@@ -208,6 +307,7 @@ TEST_CASE("cuda: memory that is kept makes room for what needs other memory") {
     CHECK(first_difference_on_device(loaded) == "");
     CHECK_FALSE(loaded.stats().memory_kept);
     release_after(loaded[0], other.stream());
+    other.wait();
   }
   // Memory in use cannot be freed.
   const model first = get(with.load_async(plenty.name(), use_future));
@@ -217,7 +317,7 @@ TEST_CASE("cuda: memory that is kept makes room for what needs other memory") {
   CHECK((failed && failed->code() == errc::memory_exceeded));
 }
 
-TEST_CASE("cuda: kept memory whose release cannot be waited for ends that load alone") {
+TEST_CASE("cuda: kept memory whose release cannot be checked ends that load alone") {
   const fresh_runtime around;
   const made_file file(equal_tensors(20, 100'000));
   consumer other;
@@ -226,10 +326,7 @@ TEST_CASE("cuda: kept memory whose release cannot be waited for ends that load a
     const model loaded = get(with.load_async(file.name(), use_future));
     release_after(loaded[0], other.stream());
   }
-  // The wait is tried three times.
-  for (const unsigned nth : {1U, 2U, 3U}) {
-    fake_cudart::fail("cudaEventSynchronize", nth, cudaErrorIllegalAddress);
-  }
+  fake_cudart::fail("cudaEventQuery", 1, cudaErrorIllegalAddress);
   pending_load load(with, file.name());
   const auto failed = load.failure();
   REQUIRE(failed.has_value());
@@ -269,6 +366,7 @@ TEST_CASE("cuda: memory with a use that could not be recorded is not kept, unles
       CHECK_THROWS_AS(release_after(loaded[0], other.stream()), error);
       release_after(loaded[0], other.stream());
       if (is_released) release(loaded[0]);
+      other.wait();
       loaded = {};
       CHECK(load_again().stats().memory_kept == is_released);
     }
@@ -283,6 +381,7 @@ TEST_CASE("cuda: loads beside the capture of a graph, and does not invalidate it
     loader with(cuda_device(0), keeping(fake_cudart::memory_bytes / 2));
     model before = get(with.load_async(file.name(), use_future));
     release_after(before[0], other.stream());
+    other.wait();
     cudaStream_t captured = nullptr;
     REQUIRE(cudaStreamCreateWithFlags(&captured, 0) == cudaSuccess);
     REQUIRE(cudaStreamBeginCapture(captured, mode) == cudaSuccess);

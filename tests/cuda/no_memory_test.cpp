@@ -10,6 +10,7 @@
 #include <boost/system/errc.hpp>
 #include <memory>
 #include <new>
+#include <random>
 #include <ringload/group_load.hpp>
 #include <ringload/keeper.hpp>
 #include <ringload/nccl.hpp>
@@ -20,6 +21,7 @@
 
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
+#include "cuda/trained_versions.hpp"
 #include "device/cuda/raii.hpp"
 #include "device/cuda/runtime.hpp"
 #include "support/converted.hpp"
@@ -100,6 +102,48 @@ TEST_CASE("cuda, no memory: at each allocation of copies of tensors in turn, the
   with.reset();
   CHECK(left_over() == "");
   CHECK(misuse() == "");
+}
+
+TEST_CASE("cuda, no memory: at each allocation of an update in turn, the device has one version") {
+  using namespace ringload::testing::delta_tests;
+  place at;
+  version before;
+  before["sparse"] = {dtype::bf16, {2'000}, noise(4'000, 1)};
+  before["whole"] = {dtype::u8, {5'000}, noise(5'000, 3)};
+  version after = before;
+  std::mt19937_64 random(7);
+  train(after["sparse"], 20, random);
+  after["whole"].bytes = noise(5'000, 4);
+  const std::string base = at.save("v0.safetensors", before);
+  at.make("v1.delta.zt", base, at.save("v1.safetensors", after));
+  for (const bool is_changed_on_host : {false, true}) {
+    CAPTURE(is_changed_on_host);
+    start_afresh();
+    fake_cudart::expect_pageable();
+    auto with = std::make_unique<loader>(cuda_device(1), small_options(2));
+    const std::int64_t points = for_every_allocation([&] {
+      const std::int64_t nth = until_failure.exchange(-1);
+      const model memory = get(with->load_async(base, use_future));
+      // Without device memory for the kernels, the host changes the tensors.
+      for (unsigned i = 1; is_changed_on_host && i < 20; ++i) {
+        fake_cudart::fail("cudaMalloc", i, cudaErrorMemoryAllocation);
+      }
+      until_failure = nth;
+      const bool succeeds = succeeds_or_lacks_memory([&] {
+        get(update_async(*with, destinations_of(memory), at.path("v1.delta.zt"), use_future));
+      });
+      until_failure = -1;
+      fake_cudart::forget_failures();
+      const version now = version_on_device(memory);
+      // If there was no memory for the completion, the update may have succeeded.
+      CHECK((now == after || (!succeeds && now == before)));
+    });
+    CHECK(points > 50);
+    with.reset();
+    CHECK(left_over() == "");
+    CHECK(misuse() == "");
+  }
+  start_afresh();
 }
 
 TEST_CASE("cuda, no memory: at each allocation of a loader's start, it starts or says why not") {

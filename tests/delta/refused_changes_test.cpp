@@ -128,6 +128,23 @@ TEST_CASE("delta: elements of less than 8 bits may change, but not appear or cha
   }
 }
 
+TEST_CASE("delta: an empty model handle is refused as the base") {
+  place at;
+  version tensors;
+  tensors["w"] = {dtype::u8, {3}, "abc"};
+  const std::string base = at.save("v0.safetensors", tensors);
+  tensors["w"].bytes = "abd";
+  at.make("v1.delta.zt", base, at.save("next.safetensors", tensors));
+  CHECK(code_of([&] { at.apply(model(), "v1.delta.zt"); }) == errc::no_such_tensor);
+
+  std::filesystem::remove(base);
+  version_options options;
+  options.base = model();
+  CHECK(code_of([&] {
+          load_version_async(at.host_loader, at.folder.path(), options, future).get();
+        }) == errc::no_such_tensor);
+}
+
 TEST_CASE("delta: a destination that the base lacks is refused, also without check_unchanged") {
   std::mt19937_64 random(7);
   place at;

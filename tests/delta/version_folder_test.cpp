@@ -5,11 +5,14 @@
 #include <doctest/doctest.h>
 
 #include <boost/asio/use_future.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <ringload/delta.hpp>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "delta/versions.hpp"
@@ -69,7 +72,30 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// A store that answers only a stop request.
+class silent_listing_store final : public byte_store {
+ public:
+  bool has_name(std::string_view source) const noexcept override {
+    return source.starts_with("silent://");
+  }
+  found_source find(std::string_view, const std::stop_token& stop) override {
+    const int number = stop.stop_requested() ? ECANCELED : ETIMEDOUT;
+    throw error(system_code(number), "silent", {});
+  }
+};
+
 }  // namespace
+
+TEST_CASE("version folder: a stop request ends the listing of a store") {
+  const std::vector<extension> extensions = {extension(std::make_shared<silent_listing_store>())};
+  const auto list = [&](const std::stop_token& stop) {
+    return code_of([&] { list_versions("silent://run", extensions, stop); });
+  };
+  std::stop_source stopping;
+  CHECK(list(stopping.get_token()) == system_code(ETIMEDOUT));
+  stopping.request_stop();
+  CHECK(list(stopping.get_token()) == system_code(ECANCELED));
+}
 
 TEST_CASE("version folder: each version is loaded through its chain") {
   chain_folder at(4);

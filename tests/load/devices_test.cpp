@@ -139,6 +139,7 @@ TEST_CASE("devices: what goes to all is read once, by every route") {
       // A block in which a staged tensor ends and an unstaged tensor begins may be read twice.
       CHECK(read_by(loaded.stats()) <= read_by(one));
       CHECK(loaded.stats().bytes == on.size() * one.bytes);
+      CHECK(loaded.stats().bytes_arrived() == loaded.stats().bytes_total);
       for (std::uint32_t d = 0; d < on.size(); ++d) {
         const tensor t = loaded.at("c", d);
         CHECK(t.device() == on[d]);

@@ -9,11 +9,16 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/execution.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <filesystem>
 #include <ringload/ringload.hpp>
+#include <thread>
 
 #include "support/counted_device.hpp"
 #include "support/made_checkpoint.hpp"
@@ -53,6 +58,38 @@ asio::awaitable<void> own_a_loader(read_script& script, std::string path,
   scripted_loader with(script, small_options(2), counted_host());
   model loaded = co_await with.load_async(path, {}, asio::use_awaitable);
   *kept = static_cast<int>(loaded.size());
+}
+
+// Runs functions at once, in the calling thread.
+class inline_executor {
+ public:
+  explicit inline_executor(asio::execution_context& context) noexcept : context_(&context) {}
+
+  asio::execution_context& query(asio::execution::context_t) const noexcept { return *context_; }
+  inline_executor require(asio::execution::blocking_t::never_t) const noexcept { return *this; }
+  template <class Function>
+  void execute(Function function) const {
+    function();
+  }
+  bool operator==(const inline_executor&) const noexcept = default;
+
+ private:
+  asio::execution_context* context_;
+};
+
+// Calls `start(loader, owner)`, which starts an operation that keeps `owner` alive. `owner` owns
+// the loader. Returns when the operation has completed with the code `expected` and the engine of
+// the loader is destroyed.
+template <class Start>
+void run_as_owner(const Start& start, const boost::system::error_code& expected = {}) {
+  auto owner = std::make_shared<loader>(counted_host(), small_options(2));
+  loader& used = *owner;
+  const std::weak_ptr<detail::engine> watch = used.loader_engine();
+  const auto begin = std::chrono::steady_clock::now();
+  auto started = start(used, std::move(owner));
+  CHECK(code_of(std::move(started)) == expected);
+  CHECK(comes_true([&] { return watch.expired(); }));
+  CHECK(std::chrono::steady_clock::now() - begin < detail::engine::drain_max / 2);
 }
 
 // Returns when the engine accepts no more commands and waits for held reads.
@@ -258,6 +295,104 @@ TEST_CASE("operations on a destroyed loader complete with operation_aborted") {
   CHECK(load.catalog().tensors.size() == 2);
   load.cancel();
   CHECK(first_difference(loaded) == "");
+}
+
+TEST_CASE("an operation may keep the last owner of its loader alive") {
+  const made_file file(equal_tensors(1, small_slot));
+  std::string memory(small_slot, ' ');
+  SUBCASE("the owner of a destination") {
+    run_as_owner([&](loader& used, std::shared_ptr<void> owner) {
+      std::vector<destination> into = {{"t0", memory.data(), dtype::u8, {memory.size()}}};
+      into.front().owner = std::move(owner);
+      return used.fill_async(file.name(), std::move(into), use_future);
+    });
+    CHECK(memory == noise(small_slot, 1));
+  }
+  SUBCASE("the owner of a tensor that is saved") {
+    const temporary_folder folder;
+    run_as_owner([&](loader& used, std::shared_ptr<void> owner) {
+      std::vector<tensor_ref> saved = {{"t0", memory.data(), dtype::u8, {memory.size()}}};
+      saved.front().owner = std::move(owner);
+      return used.save_async(folder.path() / "out.safetensors", std::move(saved), use_future);
+    });
+    CHECK(std::filesystem::exists(folder.path() / "out.safetensors"));
+  }
+  SUBCASE("the owner of a destination that is updated") {
+    memory = noise(small_slot, 1);
+    const made_file next(made_file::as_it_is::text,
+                         checkpoint_text(equal_tensors(1, small_slot), 0, 2));
+    const temporary_folder folder;
+    const std::string delta = (folder.path() / "d.zt").string();
+    {
+      loader maker(host(), small_options());
+      get(save_delta_async(maker, delta, file.name(), next.name(), use_future));
+    }
+    run_as_owner([&](loader& used, std::shared_ptr<void> owner) {
+      std::vector<destination> into = {{"t0", memory.data(), dtype::u8, {memory.size()}}};
+      into.front().owner = std::move(owner);
+      return update_async(used, std::move(into), delta, use_future);
+    });
+    CHECK(memory == noise(small_slot, 2));
+  }
+  SUBCASE("the owner of a destination of an update that fails") {
+    const auto update = [&](loader& used, std::shared_ptr<void> owner) {
+      // The delay gives the loader time to cancel its operations, before the update completes.
+      auto release = [owner = std::move(owner)](void*) mutable {
+        owner.reset();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      };
+      std::vector<destination> into = {{"t0", memory.data(), dtype::u8, {memory.size()}}};
+      into.front().owner = std::shared_ptr<void>(memory.data(), std::move(release));
+      return update_async(used, std::move(into), "/no/such/file", use_future);
+    };
+    run_as_owner(update, errc::source_not_found);
+  }
+  SUBCASE("the predicate of a selection") {
+    run_as_owner([&](loader& used, std::shared_ptr<void> owner) {
+      selection chosen;
+      chosen.where([owner = std::move(owner)](const tensor_info&) { return owner != nullptr; });
+      return used.load_async(file.name(), std::move(chosen), use_future);
+    });
+  }
+}
+
+TEST_CASE("an operation on a destroyed loader releases the owners before its completion") {
+  std::string memory(100, ' ');
+  auto owner = std::make_shared<int>();
+  const std::weak_ptr<int> watch = owner;
+  std::vector<destination> into = {{"t0", memory.data(), dtype::u8, {memory.size()}}};
+  into.front().owner = owner;
+  std::vector<tensor_ref> saved = {{"t0", memory.data(), dtype::u8, {memory.size()}}};
+  saved.front().owner = std::move(owner);
+  asio::io_context context;
+  int calls = 0;
+  auto handler = asio::bind_executor(inline_executor(context),
+                                     [&](const boost::system::error_code& code, const auto&) {
+                                       ++calls;
+                                       CHECK(code == aborted);
+                                       CHECK(watch.expired());
+                                     });
+  std::optional<loader> with(std::in_place, host(), small_options());
+  SUBCASE("a fill") {
+    saved.clear();
+    auto later = with->fill_async("/no/such/file", std::move(into), asio::deferred);
+    with.reset();
+    std::move(later)(std::move(handler));
+  }
+  SUBCASE("a save") {
+    into.clear();
+    auto later =
+        with->save_async("/no/such/folder/out.safetensors", std::move(saved), asio::deferred);
+    with.reset();
+    std::move(later)(std::move(handler));
+  }
+  SUBCASE("an update") {
+    saved.clear();
+    auto later = update_async(*with, std::move(into), "/no/such/file", asio::deferred);
+    with.reset();
+    std::move(later)(std::move(handler));
+  }
+  CHECK(calls == 1);
 }
 
 TEST_CASE("tensors outlive model, loading and loader") {

@@ -11,10 +11,15 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 #include <cerrno>
+#include <chrono>
 #include <exception>
+#include <memory>
 #include <ringload/ringload.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "runtime/engine.hpp"
 #include "support/counted_device.hpp"
 #include "support/in_child.hpp"
 #include "support/made_checkpoint.hpp"
@@ -73,6 +78,28 @@ TEST_CASE("no threads: an attach whose thread is refused fails with the reason")
   });
   CAPTURE(said);
   CHECK(said.starts_with("a thread could not be started: "));
+}
+
+TEST_CASE("no threads: an update whose thread is refused may keep the last owner of its loader") {
+  char memory = 0;
+  auto owner = std::make_shared<loader>(counted_host(), small_options(2));
+  loader& used = *owner;
+  std::vector<destination> into = {{"a", &memory, dtype::u8, {1}}};
+  into.front().owner = std::move(owner);
+  asio::io_context context;
+  boost::system::error_code code;
+  const auto handler = [&](const boost::system::error_code& failed, const update_result&) {
+    code = failed;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  until_failure = 0;
+  update_async(used, std::move(into), "/no/such/file",
+               asio::bind_executor(context.get_executor(), handler));
+  until_failure = -1;
+  context.run();
+  CHECK(code == boost::system::error_code(EAGAIN, boost::system::system_category()));
+  // The destructor of the loader has not waited for the operation.
+  CHECK(std::chrono::steady_clock::now() - begin < detail::engine::drain_max / 2);
 }
 
 TEST_CASE("no threads: whichever is refused, the loader says so, and ends those that it has") {

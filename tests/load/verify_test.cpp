@@ -319,6 +319,28 @@ TEST_CASE("verify: the checksum list is copied when the operation begins") {
   CHECK(first_difference(get(std::move(loaded))) == "");
 }
 
+TEST_CASE("verify: a digest of a wrong size is refused by the name of its tensor") {
+  const made_file file(equal_tensors(2, 100));
+  loader with(counted_host(), small_options());
+  std::atomic<int> begun = 0;
+  for (const std::size_t bytes : {0U, 3U, 5U, 31U, 33U}) {
+    CAPTURE(bytes);
+    checksum_list m = checksums_of(file);
+    m.tensors[1].bytes.resize(bytes);
+    auto failed = failure_of(with.load_async(file.name(), checked_by(m), use_future));
+    REQUIRE(failed);
+    CHECK(failed->code() == errc::malformed_checksum_list);
+    CHECK(holds(failed->what(), "the.sums: tensor 't1': the crc32c digest has"));
+    m = with_stand_in(checksums_of(file), begun);
+    m.tensors[1].bytes.resize(bytes);
+    failed = failure_of(with.load_async(file.name(), checked_by(m), use_future));
+    REQUIRE(failed);
+    CHECK(failed->code() == errc::malformed_checksum_list);
+    CHECK(holds(failed->what(), "expected 32"));
+  }
+  CHECK(begun == 0);
+}
+
 TEST_CASE("verify: a checkpoint without tensors matches a checksum list without any") {
   const made_file file(std::vector<made_tensor>{});
   loader with(host(), small_options());

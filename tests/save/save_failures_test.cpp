@@ -356,3 +356,24 @@ TEST_CASE("save: a finished save computes no digest, even while the check thread
   allowed = std::numeric_limits<int>::max();
   CHECK(get(std::move(large)).digests.size() == 2000);
 }
+
+TEST_CASE("save: a DLPack tensor with a negative rank or without a shape is refused and released") {
+  const made_file file({{"a", 999}}, 3);
+  loader with(host(), small_options(3));
+  const model loaded = get(with.load_async(file.name(), use_future));
+  const auto code_of_export = [&](auto* exported, std::int32_t ndim, bool has_shape) {
+    exported->dl_tensor.ndim = ndim;
+    if (!has_shape) exported->dl_tensor.shape = nullptr;
+    try {
+      static_cast<void>(view_of("x", exported));
+    } catch (const error& refused) {
+      return refused.code();
+    }
+    return boost::system::error_code();
+  };
+  CHECK(code_of_export(to_dlpack(loaded.at("a")), -1, true) == errc::invalid_tensor);
+  CHECK(code_of_export(to_dlpack(loaded.at("a")), 1, false) == errc::invalid_tensor);
+  CHECK(code_of_export(to_legacy_dlpack(loaded.at("a")), -1, true) == errc::invalid_tensor);
+  CHECK(code_of_export(to_legacy_dlpack(loaded.at("a")), 1, false) == errc::invalid_tensor);
+  CHECK_FALSE(code_of_export(to_dlpack(loaded.at("a")), 0, false));  // A scalar needs no shape.
+}

@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <ringload/cuda.hpp>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -82,18 +84,26 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
-    if (kept_) {
-      auto found = take_kept(bytes);
-      if (!found) return found.error();
-      if (*found) return make_arena(std::move(**found), true);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto limit = cuda::returned_memory_wait_max;
+    const auto elapsed = [&] { return std::chrono::steady_clock::now() - begin; };
+    for (;;) {
+      if (kept_) {
+        auto found = cuda::take_unused(*kept_, index_, bytes);
+        if (!found) return found.error();
+        if (*found) return make_arena(std::move(**found), true);
+      }
+      auto new_block = make_block(bytes);
+      if (new_block) return make_arena(std::move(*new_block), false);
+      if (new_block.error().code != errc::memory_exceeded) return new_block.error();
+      // The program may soon stop using a block of the free list.
+      if (!kept_ || !kept_->has(bytes) || elapsed() >= limit / 2) break;
+      std::this_thread::sleep_for(cuda::memory_poll_interval);
     }
-    auto new_block = make_block(bytes);
     // Empties the free list, waits for memory that other threads are freeing, then tries again.
-    if (!new_block && new_block.error().code == errc::memory_exceeded) {
-      if (kept_) kept_->clear();
-      cuda::wait_for_returned_memory();
-      new_block = make_block(bytes);
-    }
+    if (kept_) kept_->clear();
+    cuda::wait_for_returned_memory(std::chrono::ceil<std::chrono::milliseconds>(limit - elapsed()));
+    auto new_block = make_block(bytes);
     if (!new_block) return new_block.error();
     return make_arena(std::move(*new_block), false);
   }
@@ -320,18 +330,6 @@ class cuda_backend final : public backend, public memory_exchange {
     taken.address = memory;
     taken.logged = logged_allocation(log_, {"cudaMalloc", "cudaFree"}, memory, taken.bytes);
     return {};
-  }
-
-  // Takes memory from the free list. No tensor uses this memory, but kernels of the program may
-  // still read the memory. Therefore the function waits for the events in `uses`.
-  result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
-    auto found = kept_->take(bytes);
-    if (!found) return std::optional<device_block>();
-    auto failed = cuda::use_device(index_);
-    if (!failed) failed = found->memory().wait_for_uses();
-    if (failed) return fault{failed, name_of(index_)};
-    found->memory().uses.clear();
-    return found;
   }
 
   // Returns null if the memory cannot be shared. Only an integrated GPU may share memory with the

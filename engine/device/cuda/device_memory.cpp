@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/retry_allocation.hpp"
 #include "base/signals_blocked.hpp"
@@ -101,6 +102,18 @@ boost::system::error_code taken_memory::wait_for_uses() {
   return first;
 }
 
+boost::system::error_code taken_memory::check_uses(bool& is_used) {
+  while (!uses.empty()) {
+    const cudaError_t state = cudaEventQuery(uses.back().get());
+    const boost::system::error_code failed = code_of(state);
+    is_used = state == cudaErrorNotReady;
+    if (is_used) return {};
+    if (failed) return failed;
+    uses.pop_back();
+  }
+  return {};
+}
+
 taken_memory::~taken_memory() {
   (void)wait_for_uses();
   logged.release();
@@ -114,6 +127,23 @@ taken_memory::~taken_memory() {
 
 device_block::~device_block() {
   if (memory_) destroy_later(std::move(memory_));
+}
+
+result<std::optional<device_block>> take_unused(free_list<device_block>& kept, int device,
+                                                std::uint64_t bytes) {
+  std::vector<device_block> used;
+  std::optional<device_block> found;
+  boost::system::error_code failed;
+  while ((found = kept.take(bytes))) {
+    bool is_used = false;
+    failed = use_device(device);
+    if (!failed) failed = found->memory().check_uses(is_used);
+    if (failed || !is_used) break;
+    used.push_back(std::move(*found));
+  }
+  for (device_block& block : used) kept.put(std::move(block));
+  if (failed) return fault{failed, name_of(device)};
+  return found;
 }
 
 void destroy_later(std::unique_ptr<device_resource> resource) noexcept {

@@ -13,9 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "base/fault.hpp"
+#include "base/free_list.hpp"
 #include "base/logged_allocation.hpp"
 #include "device/cuda/copy_to_host.hpp"
 #include "device/cuda/raii.hpp"
@@ -79,6 +82,8 @@ struct taken_memory final : device_resource {
   ~taken_memory() override;
 
   boost::system::error_code wait_for_uses();
+  // Removes the uses that have ended. Sets `is_used` if other uses remain. Does not wait.
+  boost::system::error_code check_uses(bool& is_used);
 };
 
 class device_block {
@@ -101,8 +106,18 @@ class device_block {
   std::unique_ptr<taken_memory> memory_;  // Null after a move.
 };
 
+// Takes memory from the free list of a device. No tensor uses this memory, but kernels of the
+// program may still use the memory. The function does not wait for the kernels, which may run
+// forever. It skips the memory that they use, and returns an empty optional if there is no other.
+result<std::optional<device_block>> take_unused(free_list<device_block>& kept, int device,
+                                                std::uint64_t bytes);
+
 // Limits wait_for_returned_memory(), because a kernel of the program may use memory forever.
 inline constexpr std::chrono::seconds returned_memory_wait_max{5};
+
+// The interval in which an allocation on a full device checks whether memory of the free list is
+// still in use.
+inline constexpr std::chrono::milliseconds memory_poll_interval{2};
 
 // Waits until the threads of the library have freed all queued memory, or until the limit. The
 // queue contains the memory of all loaders of the process.
