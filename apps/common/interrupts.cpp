@@ -102,4 +102,25 @@ void throw_if_interrupted() {
   if (const int signal = interrupt_signal(); signal != 0) throw interrupted{signal};
 }
 
+interrupt_stop::interrupt_stop() : end_fd_(make_event()) {
+  try {
+    watcher_ = std::thread([this] {
+      ::pollfd events[] = {{wake_fd, POLLIN, 0}, {end_fd_, POLLIN, 0}};
+      while (::poll(events, 2, -1) < 0) {
+      }
+      if (events[0].revents != 0) stop_.request_stop();
+    });
+  } catch (...) {
+    ::close(end_fd_);
+    throw;
+  }
+}
+
+interrupt_stop::~interrupt_stop() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(end_fd_, &one, sizeof one);
+  watcher_.join();
+  ::close(end_fd_);
+}
+
 }  // namespace ringload::tool

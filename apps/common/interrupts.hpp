@@ -8,6 +8,8 @@
 
 #include <chrono>
 #include <optional>
+#include <stop_token>
+#include <thread>
 
 namespace ringload::tool {
 
@@ -38,5 +40,23 @@ int interrupt_fd() noexcept;
 void wait_for_signal(std::optional<std::chrono::milliseconds> time_max = std::nullopt);
 
 void throw_if_interrupted();
+
+/// Requests a stop of blocking calls when the first signal is received. Uses a thread. Must be
+/// created after watch_for_interrupts().
+class interrupt_stop {
+ public:
+  /// Throws `ringload::error` or `std::system_error`.
+  interrupt_stop();
+  interrupt_stop(const interrupt_stop&) = delete;
+  interrupt_stop& operator=(const interrupt_stop&) = delete;
+  ~interrupt_stop();
+
+  std::stop_token token() const noexcept { return stop_.get_token(); }
+
+ private:
+  std::stop_source stop_;
+  int end_fd_;  // Becomes readable when the thread must end.
+  std::thread watcher_;
+};
 
 }  // namespace ringload::tool

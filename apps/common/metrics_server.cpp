@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics_server.hpp"
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -49,6 +50,13 @@ tcp::endpoint endpoint_of(const std::string& address) {
   return {ip, number};
 }
 
+// Removes "http://HOST" from an absolute target.
+std::string_view without_host(std::string_view target) {
+  constexpr std::string_view scheme = "http://";
+  if (!target.starts_with(scheme)) return target;
+  return target.substr(std::min(target.find('/', scheme.size()), target.size()));
+}
+
 std::string answer_to(std::string_view request, const std::function<std::string()>& text,
                       const std::function<bool()>& is_ready) {
   const std::string_view line = request.substr(0, request.find("\r\n"));
@@ -56,7 +64,7 @@ std::string answer_to(std::string_view request, const std::function<std::string(
   const std::size_t first = line.find(' ');
   const std::size_t last = line.rfind(' ');
   const std::string_view target =
-      first < last ? line.substr(first + 1, last - first - 1) : std::string_view();
+      first < last ? without_host(line.substr(first + 1, last - first - 1)) : std::string_view();
   const std::string_view path = target.substr(0, target.find('?'));
   std::string_view status = "200 OK";
   std::string body;

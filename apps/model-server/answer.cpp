@@ -156,8 +156,12 @@ response list_tensors(const services& context, const entry& model_entry, const t
   if (!offset || !limit) {
     return problem(http::status::bad_request, "offset and limit must be numbers");
   }
-  return in_json(http::status::ok, describe(*known, {*offset, std::min(*limit, listed_tensors_max)},
-                                            context.how.dtype));
+  const list_window window = {*offset, std::min(*limit, listed_tensors_max)};
+  // A served model is described by its loaded tensors, because the dtype of the server does not
+  // apply to a tensor that a delta has added.
+  return in_json(http::status::ok, model_entry.served
+                                       ? describe(model_entry.served->loaded, window)
+                                       : describe(*known, window, context.how.dtype));
 }
 
 // Waits for a tensor, and returns it. Returns an empty handle after the timeout, or if the tensor
@@ -189,7 +193,10 @@ asio::awaitable<tensor> await_tensor(std::shared_ptr<entry> model_entry, std::st
 
 reply bytes_of(tensor bytes, const request& asked) {
   reply out;
-  const range_answer wanted = parse_range(view(asked[http::field::range]), bytes.size_bytes());
+  // A Range header applies to GET only.
+  const std::string_view range =
+      asked.method() == http::verb::get ? view(asked[http::field::range]) : std::string_view();
+  const range_answer wanted = parse_range(range, bytes.size_bytes());
   if (wanted.kind == range_kind::outside) {
     out.head =
         problem(http::status::range_not_satisfiable, "no byte of the tensor is in the range");
@@ -225,7 +232,9 @@ asio::awaitable<reply> tensor_answer(const services& context, std::shared_ptr<en
     co_return out;
   }
   if (!accepts(view(asked[http::field::accept]), "application/octet-stream")) {
-    out.head = in_json(http::status::ok, describe(*info, context.how.dtype));
+    out.head = in_json(http::status::ok, model_entry->served
+                                             ? describe(model_entry->served->loaded.at(name))
+                                             : describe(*info, context.how.dtype));
     co_return out;
   }
   auto bytes = co_await await_tensor(std::move(model_entry), std::move(name), context.how.timeout);
@@ -366,7 +375,7 @@ asio::awaitable<reply> answer(const services& context, const request& asked) {
   reply out;
   const auto where = parse_target(view(asked.target()));
   if (!where) {
-    out.head = problem(http::status::bad_request, "the path is malformed");
+    out.head = problem(http::status::bad_request, "the request target is malformed");
     co_return out;
   }
   const auto hosts = asked.count(http::field::host);
@@ -378,10 +387,11 @@ asio::awaitable<reply> answer(const services& context, const request& asked) {
   }
   // Prevents DNS rebinding: if the host name of a web page resolves to 127.0.0.1, the page must not
   // reach this server through the browser of a user.
-  const std::string_view host = view(asked[http::field::host]);
-  if (is_loopback_host(context.how.address) && !host.empty() && !is_loopback_host(host)) {
+  const std::string_view host =
+      where->host.empty() ? view(asked[http::field::host]) : std::string_view(where->host);
+  if (is_loopback_address(context.how.address) && !host.empty() && !is_loopback_host(host)) {
     out.head = problem(http::status::misdirected_request,
-                       "the Host header must be localhost or a loopback address");
+                       "the host of the request must be localhost or a loopback address");
     co_return out;
   }
   const bool one_tensor =

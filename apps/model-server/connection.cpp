@@ -133,31 +133,41 @@ asio::awaitable<void> send_events(const services& context, connection& client,
   }
 }
 
+struct send_options {
+  bool head_only = false;
+  bool keep_alive = false;
+  bool is_http_1_0 = false;  // True if the request has the version HTTP/1.0.
+};
+
 // Sends a reply. Returns true if the connection can be used for another request.
 asio::awaitable<bool> send(const services& context, connection& client, reply outgoing,
-                           bool head_only, bool keep_alive) {
+                           send_options options) {
   beast::error_code failed;
   const bool no_content = outgoing.head.result() == http::status::no_content;
   outgoing.head.set(http::field::server, "model-server");
   // A stream of events has no known length, so it ends with the connection.
-  outgoing.head.keep_alive(keep_alive && !outgoing.events);
+  outgoing.head.keep_alive(options.keep_alive && !outgoing.events);
+  // A client of HTTP/1.0 closes the connection without this header.
+  if (options.is_http_1_0 && outgoing.head.keep_alive()) {
+    outgoing.head.set(http::field::connection, "keep-alive");
+  }
   if (outgoing.bytes) {
     outgoing.head.content_length(outgoing.range.end - outgoing.range.begin);
   } else if (!outgoing.events && !no_content) {
     outgoing.head.content_length(outgoing.head.body().size());
   }
-  if (head_only) outgoing.head.body().clear();
+  if (options.head_only) outgoing.head.body().clear();
   ++context.counted.answers[outgoing.head.result_int()];
 
   client.stream.expires_after(context.how.timeout);
   http::response_serializer<http::string_body> whole(outgoing.head);
   co_await http::async_write(client.stream, whole,
                              asio::redirect_error(asio::use_awaitable, failed));
-  if (!failed && outgoing.bytes && !head_only) {
+  if (!failed && outgoing.bytes && !options.head_only) {
     auto outcome = co_await send_bytes(context, client, outgoing.bytes, outgoing.range);
     failed = outcome;
   }
-  if (!failed && outgoing.events && !head_only) {
+  if (!failed && outgoing.events && !options.head_only) {
     co_await send_events(context, client, outgoing.events);
   }
   co_return !failed && outgoing.head.keep_alive();
@@ -188,20 +198,20 @@ asio::awaitable<void> serve(const services& context, std::shared_ptr<connection>
     parser read;
     auto failed = co_await read_request(context, *client, buffer, read);
     reply outgoing;
-    bool keep_alive = false;
-    bool head_only = false;
+    send_options options;
     if (failed) {
       auto refusal = answer_to(failed);
       if (!refusal) break;
       outgoing.head = std::move(*refusal);
     } else {
-      head_only = read.get().method() == http::verb::head;
-      keep_alive = read.get().keep_alive();
+      options.head_only = read.get().method() == http::verb::head;
+      options.keep_alive = read.get().keep_alive();
+      options.is_http_1_0 = read.get().version() < 11;
       auto answered = co_await answer(context, read.get());
       outgoing = std::move(answered);
     }
-    keep_alive = keep_alive && !client->last_answer;
-    auto sent = co_await send(context, *client, std::move(outgoing), head_only, keep_alive);
+    options.keep_alive = options.keep_alive && !client->last_answer;
+    auto sent = co_await send(context, *client, std::move(outgoing), options);
     more = sent && !client->last_answer;
   }
   client->between_requests = true;

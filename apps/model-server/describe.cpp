@@ -51,6 +51,29 @@ void append_plain(std::string& to, const json::value& value_ref) {
   }
 }
 
+json::object describe_tensor(std::string_view name_text, const tool::loaded_form& form) {
+  json::object out;
+  out["name"] = std::string(name_text);
+  out["dtype"] = std::string(name(form.dtype));
+  out["shape"] = json::array(form.shape.begin(), form.shape.end());
+  out["bytes"] = form.bytes;
+  return out;
+}
+
+// `describe_at` returns the description of the tensor at a position.
+template <class DescribeAt>
+json::object describe_list(std::uint64_t total, const list_window& window,
+                           const DescribeAt& describe_at) {
+  json::object out;
+  out["total"] = total;
+  out["offset"] = window.offset;
+  json::array& list = out["tensors"].emplace_array();
+  const std::uint64_t begin = std::min(window.offset, total);
+  const std::uint64_t count = std::min(window.limit, total - begin);
+  for (std::uint64_t i = begin; i < begin + count; ++i) list.push_back(describe_at(i));
+  return out;
+}
+
 }  // namespace
 
 json::object describe(const entry& model_entry) {
@@ -76,29 +99,23 @@ json::object describe(const entry& model_entry) {
   return out;
 }
 
+json::object describe(const tensor& loaded) {
+  return describe_tensor(loaded.name(), {loaded.dtype(), loaded.shape(), loaded.size_bytes()});
+}
+
 json::object describe(const tensor_info& info, std::optional<dtype> converted_to) {
-  const tool::loaded_form served = tool::as_loaded(info, converted_to);
-  json::object out;
-  out["name"] = std::string(info.name);
-  out["dtype"] = std::string(name(served.dtype));
-  out["shape"] = json::array(info.shape.begin(), info.shape.end());
-  out["bytes"] = served.bytes;
-  return out;
+  return describe_tensor(info.name, tool::as_loaded(info, converted_to));
+}
+
+json::object describe(const model& loaded, const list_window& window) {
+  return describe_list(loaded.size(), window, [&](std::uint64_t i) { return describe(loaded[i]); });
 }
 
 json::object describe(const catalog& contents, const list_window& window,
                       std::optional<dtype> converted_to) {
-  json::object out;
-  out["total"] = contents.tensors.size();
-  out["offset"] = window.offset;
-  json::array& list = out["tensors"].emplace_array();
-  const std::uint64_t begin = std::min<std::uint64_t>(window.offset, contents.tensors.size());
-  const std::uint64_t count =
-      std::min<std::uint64_t>(window.limit, contents.tensors.size() - begin);
-  for (std::uint64_t i = begin; i < begin + count; ++i) {
-    list.push_back(describe(contents.tensors[i], converted_to));
-  }
-  return out;
+  return describe_list(contents.tensors.size(), window, [&](std::uint64_t i) {
+    return describe(contents.tensors[i], converted_to);
+  });
 }
 
 std::string metrics_text(const models& loads_of_server, const counters& counted) {

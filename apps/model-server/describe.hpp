@@ -10,6 +10,8 @@
 #include <optional>
 #include <ringload/catalog.hpp>
 #include <ringload/dtype.hpp>
+#include <ringload/model.hpp>
+#include <ringload/tensor.hpp>
 #include <string>
 
 #include "models.hpp"
@@ -19,8 +21,11 @@ namespace ringload::server {
 /// Returns the state and the progress of one model.
 boost::json::object describe(const entry& model_entry);
 
-/// Returns the name, shape, type and size of a tensor. The type and the size are the values after
-/// the conversion.
+/// Returns the name, shape, type and size of a loaded tensor.
+boost::json::object describe(const tensor& loaded);
+
+/// Returns the name, shape, type and size of a tensor that is being loaded. They are the values
+/// after the conversion.
 boost::json::object describe(const tensor_info& info, std::optional<dtype> converted_to);
 
 struct list_window {
@@ -30,6 +35,8 @@ struct list_window {
 
 /// Returns the number of all tensors, and a list of at most `window.limit` tensors from
 /// `window.offset` on.
+boost::json::object describe(const model& loaded, const list_window& window);
+/// Returns this list for a model that is being loaded.
 boost::json::object describe(const catalog& contents, const list_window& window,
                              std::optional<dtype> converted_to);
 

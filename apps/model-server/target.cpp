@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <boost/algorithm/string/predicate.hpp>
 #include <boost/algorithm/string/trim.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/system/error_code.hpp>
 #include <charconv>
 
 namespace ringload::server {
@@ -11,6 +13,7 @@ namespace ringload::server {
 namespace {
 
 constexpr std::size_t parts_max = 4;
+constexpr std::string_view scheme = "http://";
 
 std::optional<std::uint64_t> parse_digits(std::string_view text) {
   std::uint64_t out = 0;
@@ -50,12 +53,21 @@ std::string_view take_until(std::string_view& text, char separator) {
 }  // namespace
 
 std::optional<target> parse_target(std::string_view text) {
-  if (!text.starts_with('/')) return std::nullopt;
+  target out;
+  if (boost::algorithm::iequals(text.substr(0, scheme.size()), scheme)) {
+    text.remove_prefix(scheme.size());
+    const std::size_t end = std::min(text.find_first_of("/?"), text.size());
+    out.host = text.substr(0, end);
+    text.remove_prefix(end);
+    // A user name before the host is refused, so that it is not taken for the host.
+    if (out.host.empty() || out.host.find('@') != std::string::npos) return std::nullopt;
+  } else if (!text.starts_with('/')) {
+    return std::nullopt;
+  }
   const bool has_query = text.find('?') != std::string_view::npos;
   std::string_view path = take_until(text, '?');
-  path.remove_prefix(1);
+  if (!path.empty()) path.remove_prefix(1);  // An absolute target may have no path.
 
-  target out;
   bool more = !path.empty();
   while (more) {
     const bool last = out.parts.size() + 1 == parts_max;
@@ -114,8 +126,25 @@ bool accepts(std::string_view header, std::string_view type) {
   return false;
 }
 
+bool is_loopback_address(std::string_view text) {
+  boost::system::error_code failure;
+  const auto address = boost::asio::ip::make_address(std::string(text), failure);
+  if (failure) return false;
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6())
+        .is_loopback();
+  }
+  return address.is_loopback();
+}
+
 bool is_loopback_host(std::string_view header) {
-  if (header.starts_with("[::1]")) return true;
+  if (header.starts_with('[')) {
+    const std::size_t end = header.find(']');
+    if (end == std::string_view::npos) return false;
+    const std::string_view rest = header.substr(end + 1);
+    return (rest.empty() || rest.starts_with(':')) &&
+           is_loopback_address(header.substr(1, end - 1));
+  }
   const std::string_view name = take_until(header, ':');
   if (boost::algorithm::iequals(name, "localhost")) return true;
   return name.starts_with("127.") &&

@@ -15,13 +15,16 @@ namespace ringload::server {
 /// A request target. For example, "/models/a/tensors/b%2Fc/d?limit=5" has the parts "models", "a",
 /// "tensors" and "b/c/d". Its query has the key "limit" with the value "5".
 struct target {
+  // The host and the port of an absolute target, such as "http://localhost:8080/health". Replaces
+  // the Host header. Empty if the target begins with a slash.
+  std::string host;
   // At most 4 decoded parts. The fourth part contains the rest of the path.
   std::vector<std::string> parts;
   std::map<std::string, std::string> query;
 };
 
-/// Returns an empty optional if the text does not begin with a slash, or has a % without two
-/// hexadecimal digits.
+/// Returns an empty optional if the text begins neither with a slash nor with http:// and a host,
+/// if the host follows a user name, or if a % is not followed by two hexadecimal digits.
 std::optional<target> parse_target(std::string_view text);
 
 /// Returns the number that `key` has in the query, or `otherwise` if the query does not contain
@@ -48,6 +51,9 @@ range_answer parse_range(std::string_view header, std::uint64_t size);
 
 /// Returns true if an Accept header contains exactly this media type.
 bool accepts(std::string_view header, std::string_view type);
+
+/// Returns true if an IP address, such as "127.0.0.1" or "::1", belongs to the loopback interface.
+bool is_loopback_address(std::string_view text);
 
 /// Returns true if a Host header names the loopback interface. If the host name of a web page
 /// resolves to 127.0.0.1, the requests of the page contain this host name instead.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "command_loop.hpp"
+#include "interrupts.hpp"
 #include "progress_bar.hpp"
 
 namespace ringload::tool {
@@ -31,8 +32,13 @@ asio::awaitable<void> load_version(loader& shared_loader, const std::string& fol
 
 std::vector<std::uint64_t> followed_folder::newer_versions() const {
   std::vector<std::uint64_t> newer;
-  for (const version_info& files : list_versions(folder_, extensions_)) {
-    if (!loaded_ || files.version > version_) newer.push_back(files.version);
+  try {
+    for (const version_info& files : list_versions(folder_, extensions_, stop_)) {
+      if (!loaded_ || files.version > version_) newer.push_back(files.version);
+    }
+  } catch (const error&) {
+    throw_if_interrupted();  // The signal has cancelled the listing.
+    throw;
   }
   return newer;
 }
@@ -68,13 +74,24 @@ bool followed_folder::load_any(const std::vector<std::uint64_t>& versions) {
 }
 
 bool followed_folder::load_newest() {
+  if (load_newer()) is_published_ = false;
+  return loaded_ && !is_published_;
+}
+
+// Returns true if a version was loaded.
+bool followed_folder::load_newer() {
   try {
     std::vector<std::uint64_t> newer = newer_versions();
     if (newer.empty() && !loaded_) {
       (void)load(std::nullopt);  // Throws an error that states why the folder has no version.
       newer = newer_versions();  // There was no error, so a version has appeared meanwhile.
     }
-    if (newer.empty()) return false;
+    if (newer.empty()) {
+      // The folder has no version that could fail. A later failure is a new failure, even if its
+      // message is the same.
+      clear_failure();
+      return false;
+    }
     const bool has_newer_failure = failed_version_ < newer.back();
     if (failure_ && !has_newer_failure && std::chrono::steady_clock::now() < retry_time_) {
       return false;
@@ -83,9 +100,7 @@ bool followed_folder::load_newest() {
     try {
       loaded_ = load(newer.back());
       version_ = newer.back();
-      failure_ = nullptr;
-      message_.clear();
-      pause_ = {};
+      clear_failure();
       return true;
     } catch (const error&) {
       set_failure(std::current_exception());
@@ -96,6 +111,12 @@ bool followed_folder::load_newest() {
     set_failure(std::current_exception());
     return false;
   }
+}
+
+void followed_folder::clear_failure() {
+  failure_ = nullptr;
+  message_.clear();
+  pause_ = {};
 }
 
 void followed_folder::set_failure(std::exception_ptr failure) {

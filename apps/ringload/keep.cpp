@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -77,22 +78,31 @@ class keep_service {
     out_.flush();
   }
 
+  // Serves the models until a signal ends the keeper. Then throws `interrupted`. The signal may
+  // also arrive during a load or a listing.
   void run() {
+    try {
+      serve();
+    } catch (const interrupted&) {
+      notify_or_report("STOPPING=1");
+      throw;
+    }
+  }
+
+ private:
+  [[noreturn]] void serve() {
     publish_all();
     notify_service("READY=1\n" + status_of(keeper_.models()));
     std::optional<std::chrono::milliseconds> interval;
     if (!followed_.empty()) interval = std::chrono::milliseconds(request_.interval_ms);
     for (;;) {
       wait_for_signal(interval);
-      if (interrupt_signal() != 0) break;
+      throw_if_interrupted();
       if (take_reload_request()) reload();
       for (auto& [name, folder] : followed_) follow(name, folder);
     }
-    notify_or_report("STOPPING=1");
-    throw_if_interrupted();
   }
 
- private:
   static source_request sources_of(const keep_request& request) {
     source_request from = request.load.from;
     for (const kept_source& model : request.models) from.sources.push_back(model.source);
@@ -122,7 +132,7 @@ class keep_service {
     for (const kept_source& source : request_.models) {
       if (source.is_followed) {
         followed_folder folder(loader_, extensions_, source.source,
-                               std::chrono::milliseconds(request_.interval_ms));
+                               std::chrono::milliseconds(request_.interval_ms), stop_.token());
         if (!folder.load_newest()) {
           if (folder.failure()) std::rethrow_exception(folder.failure());
           throw error(errc::source_not_found, source.source, "the folder has no version");
@@ -141,17 +151,42 @@ class keep_service {
 
   void publish(const std::string& name, const model& loaded, const std::string& version) {
     keeper_.publish(name, loaded);
-    out_.write(fmt::format("{}: {}{} tensors, {} bytes\n", printable(name), version, loaded.size(),
+    write_line(fmt::format("{}: {}{} tensors, {} bytes\n", printable(name), version, loaded.size(),
                            loaded.catalog().size_bytes()));
-    out_.flush();
   }
 
-  void publish_version(const std::string& name, const followed_folder& folder) {
+  void publish_version(const std::string& name, followed_folder& folder) {
     publish(name, folder.loaded(), fmt::format("version {}, ", folder.version()));
+    folder.mark_published();
+    publish_failures_.erase(name);
+  }
+
+  // Writes to standard output. After the first publication, a failure is reported and does not end
+  // the keeper, because the models are served.
+  void write_line(const std::string& line) {
+    try {
+      out_.write(line);
+      out_.flush();
+      has_output_failed_ = false;
+    } catch (const reader_gone&) {
+      if (!is_published()) throw;
+      report_output_failure(
+          error({EPIPE, boost::system::system_category()}, "standard output", {}));
+    } catch (const error& failure) {
+      if (!is_published()) throw;
+      report_output_failure(failure);
+    }
+  }
+
+  // Reports the first of several failures in succession.
+  void report_output_failure(const error& failure) {
+    if (std::exchange(has_output_failed_, true)) return;
+    std::fprintf(stderr, "ringload: error: %s\n", failure.what());
   }
 
   // Publishes the new version of a folder, if there is one. If it cannot be loaded or published,
-  // the old version stays published.
+  // the old version stays published. A publication is tried again by the next call, a load after a
+  // pause. The same failure is reported once.
   void follow(const std::string& name, followed_folder& folder) {
     try {
       if (folder.load_newest()) {
@@ -160,7 +195,10 @@ class keep_service {
         notify_or_report(status_of(keeper_.models()));
       }
     } catch (const error& failure) {
-      report_follow_failure(failure.what());
+      std::string& reported = publish_failures_[name];
+      if (std::exchange(reported, failure.what()) != failure.what()) {
+        report_follow_failure(failure.what());
+      }
     }
     if (folder.failure()) report_follow_failure(folder.take_message());
   }
@@ -215,7 +253,10 @@ class keep_service {
   keeper keeper_;
   const std::vector<extension> extensions_;
   loader loader_;
-  std::map<std::string, followed_folder> followed_;  // By the name of the model.
+  std::map<std::string, followed_folder> followed_;      // By the name of the model.
+  std::map<std::string, std::string> publish_failures_;  // The last message, by the same name.
+  const interrupt_stop stop_;                            // Cancels listings of followed folders.
+  bool has_output_failed_ = false;
 
   // Read by the thread of the metrics server.
   std::atomic<std::chrono::system_clock::time_point> published_{};

@@ -3,6 +3,7 @@
 #include "base/packet_socket.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,12 +12,29 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <thread>
+
+#include "base/bounded_timeout.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
+
+using clock = std::chrono::steady_clock;
+
+// The longest wait of one call of poll().
+constexpr std::int64_t poll_milliseconds_max = 1 << 30;
+
+// For the kernel, 0 means no limit.
+std::chrono::milliseconds valid_timeout(std::chrono::milliseconds timeout) {
+  return std::max(detail::bounded_timeout(timeout), std::chrono::milliseconds(1));
+}
+
+std::chrono::milliseconds time_until(clock::time_point deadline) {
+  return std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
+}
 
 fault failed() {
   // If the time limit of a blocking socket is exceeded, errno is EAGAIN.
@@ -54,7 +72,7 @@ bool is_abandoned(const std::string& path, const ::sockaddr_un& to) {
 }
 
 result<void> set_timeout(const unique_fd& endpoint, std::chrono::milliseconds timeout) {
-  timeout = std::max(timeout, std::chrono::milliseconds(1));  // For the kernel, 0 means no limit.
+  timeout = valid_timeout(timeout);
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const std::chrono::microseconds fraction = timeout - seconds;
   const ::timeval time = {seconds.count(), fraction.count()};
@@ -137,10 +155,38 @@ result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds 
   auto connection = make_socket(0);
   if (!connection) return connection.error();
   if (auto done = set_timeout(*connection, timeout); !done) return done.error();
+  const auto deadline = clock::now() + valid_timeout(timeout);
+  bool is_interrupted = false;
   while (::connect(connection->get(), generic(*to), sizeof *to) != 0) {
     if (errno != EINTR) return failed();
+    is_interrupted = true;
+    // The time limit of the socket applies to each call of connect(). It is set to the rest of the
+    // time, because otherwise periodic signals would prolong the wait without end.
+    const auto left = time_until(deadline);
+    if (left.count() <= 0) return fault{system_code(ETIMEDOUT), ""};
+    if (auto done = set_timeout(*connection, left); !done) return done.error();
+  }
+  if (is_interrupted) {
+    if (auto done = set_timeout(*connection, timeout); !done) return done.error();
   }
   return connection;
+}
+
+result<void> await_packet(const unique_fd& socket,
+                          std::optional<std::chrono::milliseconds> timeout) {
+  const auto deadline =
+      clock::now() + valid_timeout(timeout.value_or(std::chrono::milliseconds(0)));
+  for (;;) {
+    std::int64_t wait = -1;
+    if (timeout) {
+      wait = std::clamp<std::int64_t>(time_until(deadline).count(), 0, poll_milliseconds_max);
+    }
+    ::pollfd input = {socket.get(), POLLIN, 0};
+    const int ready = ::poll(&input, 1, static_cast<int>(wait));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return failed();
+    if (timeout && time_until(deadline).count() <= 0) return fault{system_code(ETIMEDOUT), ""};
+  }
 }
 
 result<void> send_packet(const unique_fd& socket, std::span<const std::byte> bytes,

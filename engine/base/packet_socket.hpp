@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,8 +29,14 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode);
 result<unique_fd> adopt_listening(int descriptor);
 
 // `timeout` limits this call, and each later send and receive on the returned socket. A call that
-// exceeds the limit returns ETIMEDOUT.
+// exceeds the limit returns ETIMEDOUT. After a signal, a send or a receive begins its time limit
+// again, so call await_packet() before a receive that must end in time.
 result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds timeout);
+
+// Waits until receive_packet() does not block. Returns ETIMEDOUT after `timeout`, even if signals
+// arrive meanwhile. Without `timeout`, the wait has no time limit.
+result<void> await_packet(const unique_fd& socket,
+                          std::optional<std::chrono::milliseconds> timeout);
 
 result<void> send_packet(const unique_fd& socket, std::span<const std::byte> bytes,
                          std::span<const int> descriptors = {});

@@ -5,12 +5,11 @@
 // checks the description of the model. Host memory is sealed, so no process can change the memory.
 // The result is a model in the shared memory, or a copy of the model on the requested device.
 
-#include <poll.h>
-
 #include <array>
 #include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_future.hpp>
 #include <cerrno>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
@@ -233,7 +232,9 @@ class keeper_call {
     if (auto sent = send_packet(connection, pack(message)); !sent) {
       return sent.error().code == system_code(EPIPE) ? closed_connection() : sent.error();
     }
-    if (request.is_unlimited) wait_for_input();
+    std::optional<std::chrono::milliseconds> reply_timeout;
+    if (!request.is_unlimited) reply_timeout = request.timeout;
+    if (auto arrived = await_packet(connection, reply_timeout); !arrived) return arrived.error();
     std::array<std::byte, packet_bytes_max> buffer = {};
     auto got = receive_packet(connection, buffer);
     if (!got) return got.error();
@@ -252,12 +253,6 @@ class keeper_call {
   received_packet packet;
 
  private:
-  void wait_for_input() const noexcept {
-    ::pollfd input = {connection.get(), POLLIN, 0};
-    while (::poll(&input, 1, -1) < 0 && errno == EINTR) {
-    }
-  }
-
   connection_guard* const guard_;
 };
 

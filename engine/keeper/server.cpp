@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -24,8 +25,8 @@ namespace ringload::inline v0::detail {
 namespace {
 
 constexpr std::chrono::seconds request_timeout{10};
-// The pause after a failure of accept() or of an allocation.
-constexpr std::chrono::milliseconds accept_pause{100};
+// The pause after a failure of accept(), of an allocation, or of a send.
+constexpr std::chrono::milliseconds retry_pause{100};
 
 // Returns a random number that is not 0.
 std::uint64_t random_id() noexcept {
@@ -37,10 +38,29 @@ std::uint64_t random_id() noexcept {
 
 ::pollfd poll_for_input(const unique_fd& fd) noexcept { return {fd.get(), POLLIN, 0}; }
 
+// Returns true if the failed packet can be sent later. ETOOMANYREFS means that the packets of this
+// user contain too many descriptors that no process has received yet. send_packet() returns
+// ETIMEDOUT instead of EAGAIN.
+bool can_send_later(const fault& problem) {
+  constexpr std::array<int, 4> numbers = {ETOOMANYREFS, ETIMEDOUT, ENOBUFS, ENOMEM};
+  return std::ranges::any_of(numbers,
+                             [&](int number) { return problem.code == system_code(number); });
+}
+
+// Returns the path that names the same file after a change of the working folder.
+std::string absolute_path(const std::string& path) {
+  std::error_code failure;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, failure);
+  return failure ? path : absolute.string();
+}
+
 }  // namespace
 
 result<std::unique_ptr<keeper_server>> keeper_server::make(std::string path,
                                                            keeper_options options) {
+  if (options.connections_max == 0) {
+    return fault{errc::invalid_options, "", "connections_max is 0, expected at least 1"};
+  }
   unique_fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return fault{system_code(errno), "eventfd"};
   const bool is_passed = options.listening_socket >= 0;
@@ -62,29 +82,34 @@ result<std::unique_ptr<keeper_server>> keeper_server::make(std::string path,
 keeper_server::keeper_server(std::string path, keeper_options options, unique_fd listening,
                              unique_fd wake)
     : path_(std::move(path)),
+      absolute_path_(absolute_path(path_)),
       options_(std::move(options)),
       id_(random_id()),
       listening_(std::move(listening)),
       wake_(std::move(wake)) {
   struct ::stat status = {};
   const bool is_own = options_.listening_socket < 0;
-  if (is_own && ::lstat(path_.c_str(), &status) == 0) socket_id_ = {status.st_dev, status.st_ino};
+  if (is_own && ::lstat(absolute_path_.c_str(), &status) == 0) {
+    socket_id_ = {status.st_dev, status.st_ino};
+  }
   accepting_ = is_own;
   const signals_blocked block_signals;
   thread_ = std::thread([this] { run(); });
 }
 
 keeper_server::~keeper_server() {
+  // The file is removed while the socket still listens. Afterwards, another keeper could replace
+  // the abandoned file, and this keeper would remove the file of the other keeper. If another
+  // keeper has replaced the file already, the file is not removed.
+  struct ::stat status = {};
+  const bool is_own = options_.listening_socket < 0;
+  if (is_own && ::lstat(absolute_path_.c_str(), &status) == 0 &&
+      socket_id_ == std::pair(status.st_dev, status.st_ino)) {
+    ::unlink(absolute_path_.c_str());
+  }
   stop_ = true;
   wake();
   thread_.join();
-  // If another keeper has replaced the socket file, the file is not removed.
-  struct ::stat status = {};
-  const bool is_own = options_.listening_socket < 0;
-  if (is_own && ::lstat(path_.c_str(), &status) == 0 &&
-      socket_id_ == std::pair(status.st_dev, status.st_ino)) {
-    ::unlink(path_.c_str());
-  }
 }
 
 void keeper_server::wake() const noexcept {
@@ -136,13 +161,29 @@ void keeper_server::run() {
     try {
       wait_and_serve();
     } catch (const std::bad_alloc&) {
-      std::this_thread::sleep_for(accept_pause);
+      std::this_thread::sleep_for(retry_pause);
     }
   }
+  end_connections();
+}
+
+// Shuts down all sockets before they are closed, because a process that was forked from this
+// process may hold the same sockets. Otherwise clients would wait for that process.
+void keeper_server::end_connections() {
   for (const connection& client : connections_) {
     if (client.client_count) --*client.client_count;
+    ::shutdown(client.socket.get(), SHUT_RDWR);
   }
   connections_.clear();
+  if (options_.listening_socket >= 0) return;
+  ::shutdown(listening_.get(), SHUT_RDWR);
+  // Closes the connections that were not accepted. If accept4() fails, for example because no
+  // descriptor is free, the other connections end when the last process closes the socket.
+  for (bool more = true; more;) {
+    const unique_fd left(
+        ::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    more = left || errno == EINTR || errno == ECONNABORTED;
+  }
 }
 
 void keeper_server::wait_and_serve() {
@@ -171,13 +212,15 @@ void keeper_server::wait_and_serve() {
 }
 
 // Returns the time limit for poll(): the time until a client without a request times out, or until
-// accept() may be called again. Returns -1 if there is no time limit.
+// accept() may be called or an answer may be sent again. Returns -1 if there is no time limit.
 int keeper_server::milliseconds_to_wait() const {
   auto next = clock::time_point::max();
   const auto now = clock::now();
   if (now < accept_paused_until_) next = accept_paused_until_;
   for (const connection& client : connections_) {
-    if (!client.client_count && !client.waiting) next = std::min(next, client.request_deadline);
+    if (client.client_count) continue;
+    if (!client.waiting) next = std::min(next, client.request_deadline);
+    if (client.retry_time) next = std::min(next, *client.retry_time);
   }
   if (next == clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now);
@@ -192,7 +235,7 @@ void keeper_server::accept_all() {
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno != EAGAIN) accept_paused_until_ = clock::now() + accept_pause;
+    if (errno != EAGAIN) accept_paused_until_ = clock::now() + retry_pause;
     return;
   }
 }
@@ -220,11 +263,10 @@ bool keeper_server::answer_request(connection& client) {
     reply.answer = keep_answer::malformed;
   } else if (!admitted) {
     reply.answer = keep_answer::not_admitted;
-  } else if (request->action == keep_action::attach_next) {
+  } else if (request->action != keep_action::read_version) {
     client.waiting = *request;
     return answer_waiting(client);
   } else if (const auto found = find(request->name)) {
-    if (request->action == keep_action::attach) return attach_client(client, found);
     reply = {keep_answer::version, found->version};
   } else {
     reply.answer = keep_answer::no_such_model;
@@ -235,10 +277,15 @@ bool keeper_server::answer_request(connection& client) {
 
 bool keeper_server::answer_waiting(connection& client) noexcept {
   try {
+    client.retry_time.reset();
+    const bool is_for_next = client.waiting->action == keep_action::attach_next;
     const auto found = find(client.waiting->name);
-    if (!found || found->version == client.waiting->current) return true;
-    client.waiting.reset();
-    return attach_client(client, found);
+    if (is_for_next && (!found || found->version == client.waiting->current)) return true;
+    if (found) return attach_client(client, found);
+    keep_reply reply;
+    reply.answer = keep_answer::no_such_model;
+    (void)send_packet(client.socket, pack(reply));
+    return false;
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -253,7 +300,15 @@ bool keeper_server::attach_client(connection& client,
   // count.
   client.client_count = offered->client_count;
   ++*client.client_count;
-  return send_packet(client.socket, pack(reply), offered->descriptors).has_value();
+  const auto sent = send_packet(client.socket, pack(reply), offered->descriptors);
+  if (!sent && can_send_later(sent.error())) {
+    --*client.client_count;
+    client.client_count = nullptr;
+    client.retry_time = clock::now() + retry_pause;
+    return true;
+  }
+  client.waiting.reset();
+  return sent.has_value();
 }
 
 }  // namespace ringload::inline v0::detail

@@ -68,25 +68,33 @@ class keeper_server {
     clock::time_point request_deadline;  // The request must arrive before this time.
     // The client count of the attached model. Null until a model is attached.
     std::shared_ptr<std::atomic<std::uint64_t>> client_count = nullptr;
-    std::optional<keep_request> waiting = {};  // A request for the next version.
+    // A request for a model that is not answered yet: no other version is served, or the answer
+    // could not be sent.
+    std::optional<keep_request> waiting = {};
+    // If set, the answer could not be sent, and must be sent again at this time.
+    std::optional<clock::time_point> retry_time = {};
   };
 
   void wake() const noexcept;
   void run();
+  void end_connections();
   void wait_and_serve();
   int milliseconds_to_wait() const;
   void accept_all();
   // Receives and answers the client's packet. Returns false if the connection must be closed.
   bool answer(connection& client) noexcept;
   bool answer_request(connection& client);
-  // Answers the waiting request of the client if another version is now served. Returns false if
-  // the connection must be closed.
+  // Answers the waiting request of the client if its model can now be sent. Returns false if the
+  // connection must be closed.
   bool answer_waiting(connection& client) noexcept;
+  // Sends the model. If this is not possible at present, sets `retry_time`. Returns false if the
+  // connection must be closed.
   static bool attach_client(connection& client,
                             const std::shared_ptr<const offered_model>& offered);
   std::shared_ptr<const offered_model> find(const std::string& name) const;
 
-  const std::string path_;
+  const std::string path_;           // As given by the caller.
+  const std::string absolute_path_;  // Used by the destructor.
   const keeper_options options_;
   const std::uint64_t id_;  // Random, so that the versions of two keepers differ.
   const unique_fd listening_;

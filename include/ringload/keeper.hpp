@@ -75,9 +75,9 @@ struct keeper_options {
   /// of the socket. Clients can connect at any time, but the keeper answers no client before the
   /// first model is published. If -1, the keeper creates a socket.
   int listening_socket = -1;
-  /// The maximum number of connections. A process holds one connection for each attached model, and
-  /// one connection for each call that waits for a version. Further processes wait until a
-  /// connection is closed.
+  /// The maximum number of connections, at least 1. A process holds one connection for each
+  /// attached model, and one connection for each call that waits for a version. Further processes
+  /// wait until a connection is closed.
   std::uint32_t connections_max = 1024;
 };
 
@@ -96,10 +96,12 @@ class RINGLOAD_EXPORT keeper {
   /// listens, the socket is replaced. The path may have at most 107 bytes. If
   /// `options.listening_socket` is set, the path is ignored. Throws `ringload::error`. The error is
   /// EADDRINUSE if another program listens at the path, or if the path exists and is not a socket.
+  /// The error is `errc::invalid_options` if `options.connections_max` is 0.
   explicit keeper(std::string_view socket, keeper_options options = {});
   keeper(const keeper&) = delete;
   keeper& operator=(const keeper&) = delete;
-  /// Removes the socket. Attached models remain valid.
+  /// Removes the socket, and ends the waiting calls of clients, even if a process that was forked
+  /// from this process still runs. Attached models remain valid.
   ~keeper();
 
   /// Seals the memory of the model, then serves the model under `name`. The name must have 1 to 255

@@ -8,6 +8,11 @@
 //       code.
 //   service_tool get http://HOST:PORT/PATH
 //       Prints the answer of a server, with its head.
+//   service_tool get-absolute http://HOST:PORT/PATH
+//       Does the same. The request contains the whole address instead of the path.
+//   service_tool hang
+//       Prints the port of a server that answers no request, then a line for each connection. Ends
+//       when it is killed.
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -23,6 +28,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -71,11 +77,12 @@ int run(const char* path, const char* notify, char** program) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 97;
 }
 
-int get(std::string_view url) {
+int get(std::string_view url, bool is_absolute) {
   using boost::asio::ip::tcp;
+  const std::string address(url);
   url.remove_prefix(std::strlen("http://"));
   const std::string_view host = url.substr(0, url.find('/'));
-  const std::string target(url.substr(host.size()));
+  const std::string target = is_absolute ? address : std::string(url.substr(host.size()));
   const std::size_t colon = host.rfind(':');
   boost::asio::io_context context;
   tcp::socket socket(context);
@@ -89,10 +96,25 @@ int get(std::string_view url) {
   return 0;
 }
 
+int hang() {
+  using boost::asio::ip::tcp;
+  boost::asio::io_context context;
+  tcp::acceptor acceptor(context, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  std::printf("%u\n", static_cast<unsigned>(acceptor.local_endpoint().port()));
+  std::fflush(stdout);
+  for (std::vector<tcp::socket> clients;;) {
+    clients.push_back(acceptor.accept());
+    std::puts("connection");
+    std::fflush(stdout);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::strcmp(argv[1], "get") == 0) return get(argv[2]);
+  if (argc == 3 && std::strcmp(argv[1], "get") == 0) return get(argv[2], false);
+  if (argc == 3 && std::strcmp(argv[1], "get-absolute") == 0) return get(argv[2], true);
+  if (argc == 2 && std::strcmp(argv[1], "hang") == 0) return hang();
   if (argc >= 5 && std::strcmp(argv[1], "run") == 0) return run(argv[2], argv[3], argv + 4);
   std::fputs("usage: see the head of service_tool.cpp\n", stderr);
   return 2;

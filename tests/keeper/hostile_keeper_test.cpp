@@ -4,13 +4,18 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <ringload/keeper.hpp>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +76,38 @@ std::string said_to(const std::function<void(const unique_fd& client)>& answer) 
 std::string said_to(const keep_reply& reply, const std::vector<int>& descriptors) {
   return said_to([&](const unique_fd& to) { (void)send_packet(to, pack(reply), descriptors); });
 }
+
+// Interrupts the system calls of the thread that creates the object, for at most ten seconds.
+class periodic_signals {
+ public:
+  periodic_signals() {
+    struct ::sigaction action = {};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &action, &before_);
+    sender_ = std::jthread([this, target = ::pthread_self()](const std::stop_token& stop) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (!stop.stop_requested() && std::chrono::steady_clock::now() < end) {
+        ::pthread_kill(target, SIGUSR1);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      have_ended_ = true;
+    });
+  }
+  periodic_signals(const periodic_signals&) = delete;
+  periodic_signals& operator=(const periodic_signals&) = delete;
+  ~periodic_signals() {
+    sender_.request_stop();
+    sender_.join();
+    ::sigaction(SIGUSR1, &before_, nullptr);
+  }
+
+  bool have_ended() const { return have_ended_; }
+
+ private:
+  struct ::sigaction before_ = {};
+  std::atomic<bool> have_ended_ = false;
+  std::jthread sender_;
+};
 
 }  // namespace
 
@@ -137,4 +174,34 @@ TEST_CASE("attach: a tensor that is not in the memory that came is refused") {
   const keep_reply none = {keep_answer::attached, {1, 1}, 0};
   CHECK(said_to(none, {description.descriptor()}) ==
         "tensor 't': its memory region was not received");
+}
+
+TEST_CASE("attach: signals do not prolong the time limit") {
+  const temporary_folder folder = temporary_folder::for_sockets();
+  const std::string path = (folder.path() / "s").string();
+  const auto listening = listen_at(path, 0600);
+  REQUIRE(listening.has_value());
+  const std::chrono::milliseconds limit(50);
+  const auto code_after = [](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const error& failure) {
+      return failure.code();
+    }
+    return boost::system::error_code();
+  };
+  const periodic_signals signals;
+  // The keeper does not answer.
+  CHECK(code_after([&] { attach(path, "m", limit); }) == boost::system::errc::timed_out);
+  CHECK(code_after([&] { attach_next(path, "m", {}, limit); }) == boost::system::errc::timed_out);
+  CHECK(code_after([&] { served_version(path, "m", limit); }) == boost::system::errc::timed_out);
+  // The queue of connections is full.
+  const std::string full_path = (folder.path() / "full").string();
+  const auto full = listen_at(full_path, 0600);
+  REQUIRE(full.has_value());
+  REQUIRE(::listen(full->get(), 0) == 0);
+  const auto queued = connect_to(full_path, std::chrono::seconds(1));
+  REQUIRE(queued.has_value());
+  CHECK(code_after([&] { attach(full_path, "m", limit); }) == boost::system::errc::timed_out);
+  CHECK_FALSE(signals.have_ended());
 }

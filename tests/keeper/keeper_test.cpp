@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/use_future.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -257,6 +259,46 @@ TEST_CASE("keeper: a path has one keeper, and one that was left behind is taken 
         boost::system::errc::filename_too_long);
 }
 
+TEST_CASE("keeper: an ending keeper removes its socket file before the socket stops to listen") {
+  const temporary_folder folder = temporary_folder::for_sockets();
+  const std::string path = (folder.path() / "keeper").string();
+  int late_count = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::optional<keeper> ending(std::in_place, path);
+    const auto client = connect_to(path, std::chrono::seconds(5));
+    REQUIRE(client.has_value());
+    std::thread end([&] { ending.reset(); });
+    std::array<std::byte, 1> buffer = {};
+    // Returns when the keeper closes the connection.
+    (void)receive_packet(*client, buffer);
+    if (std::filesystem::exists(path)) ++late_count;
+    end.join();
+  }
+  CHECK(late_count == 0);
+}
+
+TEST_CASE("keeper: a keeper that starts while another keeper ends keeps its socket file") {
+  const temporary_folder folder = temporary_folder::for_sockets();
+  const std::string path = (folder.path() / "keeper").string();
+  std::optional<keeper> ending(std::in_place, path);
+  for (int round = 0; round < 1000; ++round) {
+    std::optional<keeper> starting;
+    std::thread start([&] {
+      while (!starting) {
+        try {
+          starting.emplace(path);
+        } catch (const error&) {  // The other keeper still listens.
+        }
+      }
+    });
+    ending.reset();
+    start.join();
+    REQUIRE(std::filesystem::exists(path));
+    starting.reset();
+    ending.emplace(path);
+  }
+}
+
 TEST_CASE("keeper: a path is in use while its program accepts no connection") {
   const temporary_folder folder = temporary_folder::for_sockets();
   const std::string path = (folder.path() / "keeper").string();
@@ -288,4 +330,26 @@ TEST_CASE("keeper: with all connections taken, the next waits, and gets the plac
         boost::system::errc::timed_out);
   first.reset();
   CHECK(first_difference(attach(kept.socket, "m")) == "");
+}
+
+TEST_CASE("keeper: a limit of 0 connections is refused") {
+  const temporary_folder folder = temporary_folder::for_sockets();
+  const std::string path = (folder.path() / "keeper").string();
+  keeper_options none;
+  none.connections_max = 0;
+  const error refused = error_of([&] { const keeper unreachable(path, none); });
+  CHECK(refused.code() == errc::invalid_options);
+  CHECK(holds(refused.what(), "connections_max is 0, expected at least 1"));
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("keeper: the socket of a relative path is removed after a change of the working folder") {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const temporary_folder folder = temporary_folder::for_sockets();
+  std::filesystem::current_path(folder.path());
+  std::optional<keeper> keeps(std::in_place, "keeper");
+  std::filesystem::current_path(before);
+  CHECK(std::filesystem::exists(folder.path() / "keeper"));
+  keeps.reset();
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "keeper"));
 }

@@ -3,15 +3,26 @@
 // Several processes that share one copy of a model, and processes that are killed.
 
 #include <doctest/doctest.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <boost/asio/use_future.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <optional>
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/verify.hpp>
@@ -20,6 +31,7 @@
 #include <vector>
 
 #include "base/packet_socket.hpp"
+#include "base/unique_fd.hpp"
 #include "keeper/messages.hpp"
 #include "support/child_program.hpp"
 #include "support/descriptors.hpp"
@@ -79,6 +91,52 @@ std::uint64_t of_shared_mappings(pid_t process, const std::string& field) {
   }
   return sum;
 }
+
+// Removes the capabilities of the calling thread and its later threads, because the limit of
+// descriptors in packets does not apply to a thread with CAP_SYS_RESOURCE.
+void drop_capabilities() {
+  ::__user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  const std::array<::__user_cap_data_struct, 2> none = {};
+  (void)::syscall(SYS_capset, &header, none.data());
+}
+
+// While the object exists, packets contain more descriptors of this user than the limit of this
+// process allows.
+class crowded_packets {
+ public:
+  crowded_packets() {
+    std::array<int, 2> ends = {};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    sender_ = unique_fd(ends[0]);
+    receiver_ = unique_fd(ends[1]);
+    const std::vector<int> descriptors(descriptors_max, STDERR_FILENO);
+    REQUIRE(send_packet(sender_, std::vector<std::byte>(1), descriptors).has_value());
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    ::rlimit limit = before_;
+    limit.rlim_cur = descriptors_max - 1;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  }
+  crowded_packets(const crowded_packets&) = delete;
+  crowded_packets& operator=(const crowded_packets&) = delete;
+  ~crowded_packets() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+  // Returns true if a thread without capabilities cannot send a descriptor.
+  bool are_refused() const {
+    bool is_refused = false;
+    std::thread([&] {
+      drop_capabilities();
+      const std::array<int, 1> any = {STDERR_FILENO};
+      const auto sent = send_packet(sender_, std::vector<std::byte>(1), any);
+      is_refused = !sent && sent.error().code == system_code(ETOOMANYREFS);
+    }).join();
+    return is_refused;
+  }
+
+ private:
+  unique_fd sender_;
+  unique_fd receiver_;
+  ::rlimit before_ = {};
+};
 
 // No more descriptors are open than before the first client came, and no client is attached.
 bool settles(const kept_noise& kept, std::size_t descriptors) {
@@ -176,4 +234,62 @@ TEST_CASE("keeper: the socket's mode keeps other users out") {
   child_program refused({ATTACH_TOOL, kept.socket, "m", "65534"});
   CHECK(refused.read_line() == kept.socket + ": model 'm': Permission denied");
   CHECK(kept.count() == 0);
+}
+
+TEST_CASE("keeper: with too many descriptors in packets, clients wait for their answers") {
+  kept_noise kept;
+  const model source = attach(kept.socket, "m");
+  const std::string path = kept.socket + "-limited";
+  std::optional<keeper> limited;
+  std::thread([&] {
+    drop_capabilities();
+    limited.emplace(path);
+  }).join();
+  limited->publish("m", source);
+
+  std::optional<crowded_packets> crowd(std::in_place);
+  if (!crowd->are_refused()) return skip("the kernel does not limit descriptors in packets");
+  auto attaching = attach_async(path, "m", use_future);
+  auto next = attach_next_async(path, "m", {}, use_future);
+  CHECK(attaching.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout);
+  CHECK_FALSE(ready(next));
+  // A client is counted during each attempt to send the answer.
+  CHECK(comes_true([&] { return limited->models().at(0).attached == 0; }));
+  crowd.reset();
+  const std::array<model, 2> attached = {get(std::move(attaching)), get(std::move(next))};
+  for (const model& each : attached) CHECK(each.size() == source.size());
+  CHECK(limited->models().at(0).attached == 2);
+}
+
+TEST_CASE("keeper: a waiting client learns of the end of a keeper whose process has forked") {
+  kept_noise kept;
+  const model source = attach(kept.socket, "m");
+  const std::string path = kept.socket + "-forked";
+  std::optional<keeper> forked(std::in_place, path);
+  forked->publish("m", source);
+  const std::string other_path = path + "-link";
+  std::filesystem::create_hard_link(path, other_path);
+  const kept_version current = served_version(path, "m");
+  const std::size_t before = open_descriptors();
+  auto waiting = attach_next_async(path, "m", current, use_future);
+  // The keeper has accepted the connection.
+  CHECK(comes_true([&] { return open_descriptors() >= before + 2; }));
+
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) ::pause();
+  }
+  REQUIRE(child > 0);
+  forked.reset();
+  CHECK(code_of(std::move(waiting)) == boost::system::errc::connection_reset);
+  boost::system::error_code refused;
+  try {
+    attach(other_path, "m", std::chrono::seconds(1));
+  } catch (const error& failure) {
+    refused = failure.code();
+  }
+  CHECK(refused == boost::system::errc::connection_refused);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }

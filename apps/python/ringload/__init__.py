@@ -157,7 +157,7 @@ def load_into(
     strict: a name that only the module or only the checkpoint has is an error; False reports such
         names.
     device: the device of the module's tensors. None: the device of the first tensor that has
-        memory, or else the host.
+        memory, or else the host. "cuda" means the current GPU of PyTorch.
     policies: the policies of fill(), which have precedence over `strict`.
     """
     from ._destinations import require_none_left_out

@@ -18,7 +18,8 @@ class Keeper(ProcessBound):
 
     mode: the permissions of the socket. A process that may write to the socket may connect. users:
     the effective user ids that may attach; if empty, each process that can connect may attach.
-    Attached models stay valid when the keeper ends.
+    connections_max: the limit of connections, at least 1. A process holds one connection for each
+    attached model. Attached models stay valid when the keeper ends.
     """
 
     _instead = "send its path, to ringload.attach()"

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <ringload/catalog.hpp>
 #include <ringload/delta.hpp>
@@ -21,6 +24,25 @@
 
 using namespace ringload::testing;
 namespace fs = std::filesystem;
+
+namespace {
+
+// Checks that the lists of the server describe the bytes that the server sends.
+void check_description(client& one, const std::string& path, const std::string& dtype,
+                       std::uint64_t bytes) {
+  CAPTURE(path);
+  const response sent = one.get(path, "application/octet-stream");
+  CHECK(sent["X-Tensor-Dtype"] == dtype);
+  CHECK(sent.body().size() == bytes);
+  const auto alone = json_of(one.get(path));
+  CHECK(text_in(alone, "dtype") == dtype);
+  CHECK(alone.at("bytes") == bytes);
+  const std::string list_path = path.substr(0, path.rfind('/'));
+  const auto list = json_of(one.get(list_path)).at("tensors").as_array();
+  CHECK(std::ranges::count(list, alone) == 1);
+}
+
+}  // namespace
 
 TEST_CASE("server: a saved .zt file has the metadata, composites and types of the model") {
   const temporary_folder target;
@@ -81,6 +103,48 @@ TEST_CASE("server: a saved .zt file has the metadata, composites and types of th
   CHECK(refused.result() == http::status::conflict);
   CHECK(refused.body().find("quantised blocks of q4_0") != std::string::npos);
   CHECK_FALSE(fs::exists(target.path() / "saved.safetensors"));
+}
+
+TEST_CASE("server: with a dtype, describes dequantised tensors and tensors of a delta as sent") {
+  const served at({"--dtype", "f32"});
+  const auto path = [&](const std::string& name) { return (at.in.path() / name).string(); };
+  const std::string bytes(36, 'q');
+  {
+    ringload::writer out(path("blocks.zt"));
+    ringload::object_options blocks;
+    blocks.attributes = {{"gguf_type", "q4_0"},
+                         {"original_shape", ringload::attribute::json("[2,32]")}};
+    const ringload::tensor_ref stored("q", bytes.data(), ringload::dtype::u8,
+                                      std::vector<std::uint64_t>{36});
+    out.add_async(stored, blocks, boost::asio::use_future).get();
+    out.finish_async(boost::asio::use_future).get();
+  }
+  client one(at.server.port());
+  CHECK(one.ask(post("blocks.zt", "blocks")).result() == http::status::accepted);
+  CHECK(text_in(at.end_of("blocks"), "state") == "ready");
+  check_description(one, "/models/blocks/tensors/q", "F32", 256);
+  CHECK(json_of(one.get("/models/blocks/tensors/q")).at("shape") ==
+        boost::json::value(boost::json::array{2, 32}));
+
+  write_file(path("base.safetensors"),
+             safetensors_text(header_text({tensor_text("a", "F32", "2", 0, 8)}), "aaaabbbb"));
+  write_file(path("next.safetensors"),
+             safetensors_text(header_text({tensor_text("a", "F32", "2", 0, 8),
+                                           tensor_text("new", "BF16", "2", 8, 12)}),
+                              "aaaaccccdddd"));
+  {
+    ringload::loader host_loader;
+    ringload::save_delta_async(host_loader, path("next.zt"), path("base.safetensors"),
+                               path("next.safetensors"), boost::asio::use_future)
+        .get();
+  }
+  CHECK(one.ask(post("base.safetensors", "m")).result() == http::status::accepted);
+  CHECK(text_in(at.end_of("m"), "state") == "ready");
+  CHECK(one.ask(make_request(http::verb::put, "/models/m/version", R"({"delta":"next.zt"})"))
+            .result() == http::status::accepted);
+  CHECK(text_in(at.end_of("m"), "state") == "ready");
+  check_description(one, "/models/m/tensors/a", "F32", 8);
+  check_description(one, "/models/m/tensors/new", "BF16", 4);
 }
 
 TEST_CASE("server: a delta with an index must follow the delta before") {

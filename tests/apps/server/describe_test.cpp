@@ -8,6 +8,9 @@
 #include <boost/json/parse.hpp>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <ringload/catalog.hpp>
+#include <ringload/dtype.hpp>
 
 using ringload::server::json_text;
 namespace json = boost::json;
@@ -37,4 +40,20 @@ TEST_CASE("json: one line, whatever the values") {
   CHECK(json::parse(json_text(of)) == json::value(of));
   // A path may have any bytes.
   CHECK(json_text({{"source", "a\xFF"}}) == "{\"source\":\"a\xEF\xBF\xBD\"}\n");
+}
+
+TEST_CASE("describe: while a model is loaded, a dequantised tensor has its original shape") {
+  ringload::tensor_info blocks;
+  blocks.name = "q";
+  blocks.dtype = ringload::dtype::u8;
+  blocks.shape = {36};
+  blocks.bytes = blocks.stored_bytes = 36;
+  blocks.type = "q4_0";
+  blocks.original_shape = {2, 32};
+  CHECK(json_text(ringload::server::describe(blocks, ringload::dtype::f32)) ==
+        "{\"name\":\"q\",\"dtype\":\"F32\",\"shape\":[2,32],\"bytes\":256}\n");
+  CHECK(json_text(ringload::server::describe(blocks, ringload::dtype::bf16)) ==
+        "{\"name\":\"q\",\"dtype\":\"BF16\",\"shape\":[2,32],\"bytes\":128}\n");
+  CHECK(json_text(ringload::server::describe(blocks, std::nullopt)) ==
+        "{\"name\":\"q\",\"dtype\":\"U8\",\"shape\":[36],\"bytes\":36}\n");
 }

@@ -68,6 +68,31 @@ TEST_CASE("server: a request names one host, as HTTP/1.1 requires") {
   CHECK(answer("GET /health HTTP/1.0", "") == "HTTP/1.1 200");
 }
 
+TEST_CASE("server: the host of an absolute target replaces the Host header") {
+  const served with;
+  const auto answer = [&with](const std::string& target, const std::string& host) {
+    return client(with.server.port())
+        .ask_raw("GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n")
+        .substr(0, 12);
+  };
+  CHECK(answer("http://localhost/health", "localhost") == "HTTP/1.1 200");
+  CHECK(answer("http://127.0.0.1:80", "localhost") == "HTTP/1.1 200");
+  CHECK(answer("http://evil.example/health", "localhost") == "HTTP/1.1 421");
+  CHECK(answer("/health", "[::1].evil.example") == "HTTP/1.1 421");
+}
+
+TEST_CASE("server: keeps a connection of HTTP/1.0 open if the client requests this") {
+  const served with;
+  const std::string line = "GET /health HTTP/1.0\r\n";
+  const std::string answers =
+      client(with.server.port()).ask_raw(line + "Connection: keep-alive\r\n\r\n" + line + "\r\n");
+  const std::size_t kept = answers.find("Connection: keep-alive\r\n");
+  REQUIRE(kept != std::string::npos);
+  const std::size_t second = answers.find("HTTP/1.1 200", kept);
+  REQUIRE(second != std::string::npos);
+  CHECK(answers.find("Connection: close\r\n", second) != std::string::npos);
+}
+
 TEST_CASE("server: a malformed or too large request closes the connection") {
   const served with;
   const auto answer = [&with](const std::string& bytes) {

@@ -31,8 +31,21 @@ TEST_CASE("target: is decoded after it was cut") {
   CHECK(query->query.at("a=").empty());
 }
 
+TEST_CASE("target: an absolute target has a host") {
+  CHECK(parse_target("/health")->host.empty());
+  const auto health = parse_target("http://localhost:8080/models/a?limit=5");
+  CHECK(health->host == "localhost:8080");
+  CHECK(health->parts == parts{"models", "a"});
+  CHECK(health->query.at("limit") == "5");
+  CHECK(parse_target("HTTP://[::1]")->host == "[::1]");
+  CHECK(parse_target("http://host")->parts.empty());
+  CHECK(parse_target("http://host?a=1")->query.at("a") == "1");
+}
+
 TEST_CASE("target: what is malformed is refused") {
-  for (const char* text : {"", "*", "models", "/%", "/%1", "/%zz", "/%-1", "/a?b=%", "/a?%g0=1"}) {
+  for (const char* text : {"", "*", "models", "/%", "/%1", "/%zz", "/%-1", "/a?b=%", "/a?%g0=1",
+                           "http://", "http:///health", "ftp://host/health",
+                           "http://localhost:80@evil/health", "http://user@localhost"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_target(text));
   }
@@ -77,10 +90,25 @@ TEST_CASE("accept: the type is found among others") {
 }
 
 TEST_CASE("host: only names of this machine's loopback") {
-  for (const char* text : {"localhost", "LOCALHOST:80", "127.0.0.1", "127.9.8.7:1", "[::1]:80"}) {
+  for (const char* text : {"localhost", "LOCALHOST:80", "127.0.0.1", "127.9.8.7:1", "[::1]",
+                           "[::1]:80", "[0:0::1]", "[::ffff:127.0.0.1]:80"}) {
+    CAPTURE(text);
     CHECK(is_loopback_host(text));
   }
-  for (const char* text : {"", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1"}) {
+  for (const char* text : {"", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1",
+                           "[::1].evil.example", "[::1]evil.example", "[::1", "[]", "[::2]"}) {
+    CAPTURE(text);
     CHECK_FALSE(is_loopback_host(text));
+  }
+}
+
+TEST_CASE("host: addresses of the loopback interface, of IPv4 and IPv6") {
+  for (const char* text : {"127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1"}) {
+    CAPTURE(text);
+    CHECK(is_loopback_address(text));
+  }
+  for (const char* text : {"", "0.0.0.0", "10.0.0.1", "::", "::2", "::ffff:10.0.0.1", "[::1]"}) {
+    CAPTURE(text);
+    CHECK_FALSE(is_loopback_address(text));
   }
 }
