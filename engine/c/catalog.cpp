@@ -28,6 +28,8 @@ ringload_status give_attribute(const ringload::attributes& elements, size_t posi
   view.cbor = value.encoded().data();
   view.cbor_bytes = value.encoded().size();
   view.is_text = value.is_text() ? 1 : 0;
+  view.key_bytes = key.size();
+  view.text_bytes = value.text().size();
   write_struct(into, view);
   return RINGLOAD_OK;
 }

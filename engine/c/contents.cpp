@@ -2,6 +2,7 @@
 
 #include <ringload/c.h>
 
+#include <mutex>
 #include <ringload/dlpack.hpp>
 #include <string>
 #include <vector>
@@ -23,9 +24,17 @@ const ringload::tensor& tensor_of(const ringload_tensor* tensor) {
   return required(tensor, "the tensor is null").value;
 }
 
-ringload::selection& selection_of(ringload_selection* selection) {
-  return required(selection, "the selection is null").value;
-}
+// Gives access to the value of a selection, and holds the mutex of the selection.
+class locked_selection {
+ public:
+  explicit locked_selection(ringload_selection* selection)
+      : selection_(required(selection, "the selection is null")), lock_(selection_.mutex) {}
+  ringload::selection* operator->() const noexcept { return &selection_.value; }
+
+ private:
+  ringload_selection& selection_;
+  const std::lock_guard<std::mutex> lock_;
+};
 
 std::string text(const char* argument) { return &required(argument, "a name or pattern is null"); }
 
@@ -138,14 +147,14 @@ void ringload_selection_release(ringload_selection* selection) { delete selectio
 
 ringload_status ringload_selection_name(ringload_selection* selection, const char* name) {
   return guarded([&] {
-    selection_of(selection).names({text(name)});
+    locked_selection(selection)->names({text(name)});
     return RINGLOAD_OK;
   });
 }
 
 ringload_status ringload_selection_matching(ringload_selection* selection, const char* glob) {
   return guarded([&] {
-    selection_of(selection).matching(text(glob));
+    locked_selection(selection)->matching(text(glob));
     return RINGLOAD_OK;
   });
 }
@@ -156,7 +165,7 @@ ringload_status ringload_selection_where(ringload_selection* selection,
                                          void* context) {
   return guarded([&] {
     if (!is_wanted) throw invalid_argument("the function is null");
-    selection_of(selection).where([is_wanted, context](const ringload::tensor_info& tensor) {
+    locked_selection(selection)->where([is_wanted, context](const ringload::tensor_info& tensor) {
       const ringload_tensor_info info = info_of(tensor, "");
       return is_wanted(context, &info) != 0;
     });
@@ -166,7 +175,7 @@ ringload_status ringload_selection_where(ringload_selection* selection,
 
 ringload_status ringload_selection_except(ringload_selection* selection, const char* glob) {
   return guarded([&] {
-    selection_of(selection).except(text(glob));
+    locked_selection(selection)->except(text(glob));
     return RINGLOAD_OK;
   });
 }
@@ -174,7 +183,7 @@ ringload_status ringload_selection_except(ringload_selection* selection, const c
 ringload_status ringload_selection_slice(ringload_selection* selection, const char* name,
                                          uint32_t dim, uint64_t first, uint64_t count) {
   return guarded([&] {
-    selection_of(selection).slice(text(name), dim, first, count);
+    locked_selection(selection)->slice(text(name), dim, first, count);
     return RINGLOAD_OK;
   });
 }
@@ -182,7 +191,7 @@ ringload_status ringload_selection_slice(ringload_selection* selection, const ch
 ringload_status ringload_selection_shard(ringload_selection* selection, const char* glob,
                                          uint32_t dim, uint64_t rank, uint64_t ranks) {
   return guarded([&] {
-    selection_of(selection).shard(text(glob), dim, rank, ranks);
+    locked_selection(selection)->shard(text(glob), dim, rank, ranks);
     return RINGLOAD_OK;
   });
 }
@@ -191,7 +200,7 @@ ringload_status ringload_selection_fused(ringload_selection* selection, const ch
                                          const char* const* names, size_t count, uint32_t dim) {
   return guarded([&] {
     auto parts = required_names(names, count, "a name or pattern is null");
-    selection_of(selection).fused(text(name), std::move(parts), dim);
+    locked_selection(selection)->fused(text(name), std::move(parts), dim);
     return RINGLOAD_OK;
   });
 }
@@ -199,7 +208,7 @@ ringload_status ringload_selection_fused(ringload_selection* selection, const ch
 ringload_status ringload_selection_experts(ringload_selection* selection, uint64_t rank,
                                            uint64_t ranks, uint64_t experts) {
   return guarded([&] {
-    selection_of(selection).experts(rank, ranks, experts);
+    locked_selection(selection)->experts(rank, ranks, experts);
     return RINGLOAD_OK;
   });
 }
@@ -207,7 +216,7 @@ ringload_status ringload_selection_experts(ringload_selection* selection, uint64
 ringload_status ringload_selection_on(ringload_selection* selection, const char* glob,
                                       uint32_t device) {
   return guarded([&] {
-    selection_of(selection).on(text(glob), device);
+    locked_selection(selection)->on(text(glob), device);
     return RINGLOAD_OK;
   });
 }
@@ -217,7 +226,7 @@ ringload_status ringload_selection_on_choice(
     uint32_t (*device_of)(void* context, const ringload_tensor_info* tensor), void* context) {
   return guarded([&] {
     if (!device_of) throw invalid_argument("the function is null");
-    selection_of(selection).on([device_of, context](const ringload::tensor_info& tensor) {
+    locked_selection(selection)->on([device_of, context](const ringload::tensor_info& tensor) {
       const ringload_tensor_info info = info_of(tensor, "");
       return device_of(context, &info);
     });
@@ -227,7 +236,7 @@ ringload_status ringload_selection_on_choice(
 
 ringload_status ringload_selection_spread(ringload_selection* selection, const char* glob) {
   return guarded([&] {
-    selection_of(selection).spread(text(glob));
+    locked_selection(selection)->spread(text(glob));
     return RINGLOAD_OK;
   });
 }
@@ -235,14 +244,14 @@ ringload_status ringload_selection_spread(ringload_selection* selection, const c
 ringload_status ringload_selection_shard_by_device(ringload_selection* selection, const char* glob,
                                                    uint32_t dim) {
   return guarded([&] {
-    selection_of(selection).shard(text(glob), dim);
+    locked_selection(selection)->shard(text(glob), dim);
     return RINGLOAD_OK;
   });
 }
 
 ringload_status ringload_selection_allow_missing(ringload_selection* selection) {
   return guarded([&] {
-    selection_of(selection).allow_missing();
+    locked_selection(selection)->allow_missing();
     return RINGLOAD_OK;
   });
 }

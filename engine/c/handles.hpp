@@ -5,6 +5,7 @@
 
 #include <ringload/c.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,7 @@ struct ringload_checkpoint {
 };
 
 struct ringload_selection {
+  mutable std::mutex mutex;  // Protects `value`.
   ringload::selection value;
 };
 
@@ -76,6 +78,11 @@ struct ringload_writer {
   std::shared_ptr<ringload::writer> value;
   // The device of the tensors that set `on_device`.
   ringload::device on;
+  // True if the writer adds objects to an existing file. If the file cannot be read, all steps fail
+  // with the same error.
+  bool appends = false;
+  // The failure of a copy. Later steps can fail with the same error. Shared with operations.
+  std::shared_ptr<std::atomic<int>> copy_failure = std::make_shared<std::atomic<int>>(0);
 };
 
 struct ringload_model {

@@ -28,6 +28,9 @@ ringload::keeper_options settings_of(const ringload_keeper_options* from) {
   const ringload_keeper_options c_options = read_struct(from);
   ringload::keeper_options options;
   if (c_options.users_count > 0) required(c_options.users, "the users are null");
+  if (c_options.users && c_options.users_count == 0) {
+    throw invalid_argument("the list of users is empty, expected a user id, or null for all users");
+  }
   options.users.assign(c_options.users, c_options.users + c_options.users_count);
   if (c_options.mode != 0) options.mode = c_options.mode;
   if (c_options.connections_max != 0) options.connections_max = c_options.connections_max;

@@ -3,6 +3,7 @@
 #include <ringload/c.h>
 
 #include <algorithm>
+#include <mutex>
 #include <ringload/error.hpp>
 #include <ringload/loader.hpp>
 #include <string>
@@ -23,7 +24,9 @@ const char* const null_checkpoint_text = "the checkpoint is null";
 const char* const null_load_text = "the handle of the load is null";
 
 ringload::selection selection_of(const ringload_selection* from) {
-  return from ? from->value : ringload::selection();
+  if (!from) return {};
+  const std::lock_guard lock(from->mutex);
+  return from->value;
 }
 
 load_settings settings_of(const ringload_selection* selection,
@@ -221,7 +224,8 @@ ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
         [shared = handle.value, target = std::string(&required(path, "the path is null")),
          refs = std::move(refs), settings = save_options_of(options)](auto handler) mutable {
           shared->save_async(target, std::move(refs), std::move(settings), std::move(handler));
-        });
+        },
+        nullptr, argument_failures::all);
   });
 }
 

@@ -97,6 +97,10 @@ void operation_state::end(const boost::system::error_code& code, any_result resu
     if (has_ended_) return;
     has_ended_ = true;
     code_ = code;
+    const bool is_invalid = code && status_of(code) == RINGLOAD_INVALID_FILE;
+    is_argument_failure_ = is_invalid && is_argument_failure(code);
+    if (!code && file_failure_) *file_failure_ = 0;
+    if (is_invalid && !is_argument_failure_ && file_failure_) *file_failure_ = code.value();
     result_ = std::move(result);
     if (event_ >= 0) eventfd_write(event_, 1);
     callback = std::move(callback_);
@@ -112,9 +116,23 @@ void operation_state::run(std::unique_ptr<end_callback> callback) noexcept {
   executor.post(executor.context, call_posted, callback.release());
 }
 
+// `code` must be an errc whose status is RINGLOAD_INVALID_FILE.
+bool operation_state::is_argument_failure(const boost::system::error_code& code) const noexcept {
+  switch (argument_failures_) {
+    case argument_failures::none: break;
+    case argument_failures::names:
+      return code == errc::duplicate_tensor || code == errc::header_not_utf8;
+    case argument_failures::all: return !file_failure_ || *file_failure_ != code.value();
+  }
+  return false;
+}
+
 ringload_status operation_state::status_locked() const noexcept {
   if (!has_ended_) return RINGLOAD_PENDING;
-  if (code_) return report(code_, info_);
+  if (code_) {
+    const ringload_status status = report(code_, info_);
+    return is_argument_failure_ ? RINGLOAD_INVALID_ARGUMENT : status;
+  }
   const tensor* const next = std::get_if<tensor>(&result_);
   return next && !*next ? RINGLOAD_END : RINGLOAD_OK;
 }

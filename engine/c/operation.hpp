@@ -11,6 +11,7 @@
 
 #include <ringload/c.h>
 
+#include <atomic>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -89,6 +90,19 @@ inline any_result any_result_of(std::optional<tensor> next) {
   return any_result(std::in_place_type<tensor>, next ? std::move(*next) : tensor());
 }
 
+/// The failures that an operation reports as RINGLOAD_INVALID_ARGUMENT instead of
+/// RINGLOAD_INVALID_FILE, because the arguments of the caller have caused the failures.
+enum class argument_failures : std::uint8_t {
+  none,
+  names,  // Failures with errc::duplicate_tensor or errc::header_not_utf8.
+  all     // For operations that write, and that read no file.
+};
+
+/// The value of the errc of the last step of a writer that failed because of an existing file. 0 if
+/// no step has failed for this reason, or if a later step has succeeded. If the failed step has
+/// changed the new file, all later steps fail with the same code.
+using file_failure = std::atomic<int>;
+
 class operation_state;
 
 struct end_callback {
@@ -132,9 +146,12 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   };
 
   /// Starts the operation: calls `initiate` in the completion thread, with a handler for a result
-  /// of type T.
+  /// of type T. `earlier` may be null. A failure with the code `earlier` is not an argument failure
+  /// if `failures` is argument_failures::all. The end of the operation updates `earlier`.
   template <class T, class Initiate>
-  void begin(Initiate initiate) {
+  void begin(Initiate initiate, argument_failures failures, std::shared_ptr<file_failure> earlier) {
+    argument_failures_ = failures;
+    file_failure_ = std::move(earlier);
     is_fill_ = std::is_same_v<T, fill_result>;
     boost::asio::post(
         thread_->context(), [self = shared_from_this(), initiate = std::move(initiate)]() mutable {
@@ -199,18 +216,22 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
  private:
   void end(const boost::system::error_code& code, any_result result) noexcept;
   ringload_status status_locked() const noexcept;
+  bool is_argument_failure(const boost::system::error_code& code) const noexcept;
   void run(std::unique_ptr<end_callback> callback) noexcept;
 
   const std::shared_ptr<completion_thread> thread_;
   const std::shared_ptr<void> keep_alive_;
   boost::asio::cancellation_signal signal_;  // Used in the completion thread only.
   bool is_fill_ = false;                     // Constant after begin().
+  argument_failures argument_failures_ = argument_failures::none;  // Constant after begin().
+  std::shared_ptr<file_failure> file_failure_;                     // Constant after begin().
   // Written by the completion thread before the operation ends. Constant afterwards.
   diagnostics info_;
 
   mutable std::mutex mutex_;  // Guards the members below.
   std::condition_variable ended_;
   bool has_ended_ = false;
+  bool is_argument_failure_ = false;
   boost::system::error_code code_;
   any_result result_;
   int event_ = -1;
@@ -221,11 +242,13 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
 template <class T, class Initiate>
 ringload_status begin_operation(const std::shared_ptr<completion_thread>& thread,
                                 ringload_operation** result, Initiate initiate,
-                                std::shared_ptr<void> keep_alive = nullptr) {
+                                std::shared_ptr<void> keep_alive = nullptr,
+                                argument_failures failures = argument_failures::none,
+                                std::shared_ptr<file_failure> earlier = nullptr) {
   required(result, "the output pointer for the operation is null") = nullptr;
   auto handle = std::make_unique<ringload_operation>();
   handle->state = std::make_shared<operation_state>(thread, std::move(keep_alive));
-  handle->state->template begin<T>(std::move(initiate));
+  handle->state->template begin<T>(std::move(initiate), failures, std::move(earlier));
   *result = handle.release();
   return RINGLOAD_OK;
 }

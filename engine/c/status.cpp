@@ -21,7 +21,8 @@ namespace {
 class fixed_text {
  public:
   void clear() noexcept { end_ = 0; }
-  void append(std::string_view text) noexcept {
+  // Returns false if the text was truncated.
+  bool append(std::string_view text) noexcept {
     std::size_t kept = std::min(text.size(), bytes_.size() - 1 - end_);
     // A truncated text ends before a UTF-8 character, not inside the character.
     const auto continues = [&](std::size_t at) { return (text[at] & 0xC0) == 0x80; };
@@ -29,6 +30,7 @@ class fixed_text {
     text.copy(bytes_.data() + end_, kept);
     end_ += kept;
     bytes_[end_] = 0;
+    return kept == text.size();
   }
   const char* c_str() const noexcept { return bytes_.data(); }
 
@@ -46,14 +48,61 @@ struct failure {
 
 thread_local failure last = {};
 
+// Returns the number of bytes of the UTF-8 character at the start of `text`. Returns 0 if the bytes
+// are not UTF-8.
+std::size_t character_bytes(std::string_view text) noexcept {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t count = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < count) return 0;
+  for (std::size_t i = 1; i < count; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  // Overlong encodings, surrogates, and code points above U+10FFFF.
+  if (first == 0xE0 && byte(1) < 0xA0) return 0;
+  if (first == 0xED && byte(1) > 0x9F) return 0;
+  if (first == 0xF0 && byte(1) < 0x90) return 0;
+  if (first == 0xF4 && byte(1) > 0x8F) return 0;
+  return count;
+}
+
+// Returns true if `character` is a control character (C0, DEL or C1) or ends a line.
+bool breaks_line(std::string_view character) noexcept {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first < 0x20 || first == 0x7F;
+  if (first == 0xC2) return static_cast<unsigned char>(character[1]) < 0xA0;
+  return character == "\xE2\x80\xA8" || character == "\xE2\x80\xA9";  // U+2028 and U+2029.
+}
+
+// Appends `text` to `out` as one line of UTF-8. The function of a store, or another library, may
+// have written `text`. The escape of a byte is "\xNN".
+void append_line(fixed_text& out, std::string_view text) noexcept {
+  constexpr std::string_view hex = "0123456789abcdef";
+  while (!text.empty()) {
+    const std::size_t count = character_bytes(text);
+    const std::string_view bytes = text.substr(0, std::max<std::size_t>(count, 1));
+    text.remove_prefix(bytes.size());
+    if (count > 0 && !breaks_line(bytes)) {
+      if (!out.append(bytes)) return;
+      continue;
+    }
+    for (const char c : bytes) {
+      const auto value = static_cast<unsigned char>(c);
+      const std::array<char, 4> escape = {'\\', 'x', hex[value >> 4], hex[value & 0xF]};
+      if (!out.append({escape.data(), escape.size()})) return;
+    }
+  }
+}
+
 void set_last(std::string_view place, std::string_view cause,
               const boost::system::error_code& code = {}) noexcept {
   last.text.clear();
-  last.text.append(place);
+  append_line(last.text, place);
   if (!place.empty()) last.text.append(": ");
-  last.text.append(cause);
+  append_line(last.text, cause);
   last.place.clear();
-  last.place.append(place);
+  append_line(last.place, place);
   const bool is_errno = code.category() == boost::system::system_category() ||
                         code.category() == boost::system::generic_category();
   last.name = error_name(code);
@@ -171,6 +220,8 @@ ringload_status report(const std::exception_ptr& failure) noexcept {
     return report(e.code(), e.place(), cause);
   } catch (const boost::system::system_error& e) {
     return report(e.code(), {}, e.what());
+  } catch (const std::system_error& e) {  // For example, a thread cannot be started.
+    return report({e.code().value(), boost::system::system_category()}, {}, e.what());
   } catch (const std::bad_alloc&) {
     set_last({}, "out of memory");
     return RINGLOAD_NO_MEMORY;

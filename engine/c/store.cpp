@@ -266,6 +266,7 @@ class function_byte_store final : public ringload::byte_store {
   ringload::found_source find(std::string_view source, const std::stop_token&) override {
     const ringload_store& functions = store_->functions();
     const std::string name(source);
+    check_components(name);
     ringload::found_source found;
     if (functions.is_folder && functions.is_folder(functions.context, name.c_str()) != 0) {
       found.folder = std::make_shared<store_folder>(store_, name);
@@ -287,6 +288,19 @@ class function_byte_store final : public ringload::byte_store {
   }
 
  private:
+  // Refuses "..", because a store that opens files could open a file outside its folder.
+  void check_components(const std::string& name) const {
+    std::string_view rest = std::string_view(name).substr(store_->prefix().size());
+    while (!rest.empty()) {
+      const std::size_t bytes = std::min(rest.find('/'), rest.size());
+      if (rest.substr(0, bytes) == "..") {
+        throw ringload::error(ringload::errc::invalid_source_name, name,
+                              "the name has a component '..', expected none");
+      }
+      rest.remove_prefix(std::min(bytes + 1, rest.size()));
+    }
+  }
+
   const std::shared_ptr<function_store> store_;
 };
 

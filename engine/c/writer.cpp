@@ -36,12 +36,35 @@ ringload::writer_options writer_options_of(const ringload_writer_options& c_opti
 
 using attribute_pair = std::pair<std::string, ringload::attribute>;
 
+// Returns the attribute that `convert` returns. If the value is not valid JSON or CBOR, throws
+// errc::invalid_saving, because the value is an argument and not a part of a file.
+template <class Convert>
+ringload::attribute attribute_of(const std::string& key, const Convert& convert) {
+  try {
+    return convert();
+  } catch (const ringload::error& failure) {
+    throw ringload::error(ringload::errc::invalid_saving, "attribute '" + key + "'",
+                          failure.what());
+  }
+}
+
+attribute_pair json_attribute_of(const char* c_key, const char* value) {
+  const std::string key = &required(c_key, "an attribute's key is null");
+  required(value, "an attribute's value is null");
+  return {key, attribute_of(key, [&] { return ringload::attribute::json(value); })};
+}
+
 attribute_pair typed_attribute_of(const ringload_attribute* from) {
   const ringload_attribute c_attribute = read_struct(&required(from, "an attribute is null"));
   const char* const cbor = static_cast<const char*>(c_attribute.cbor);
-  return {&required(c_attribute.key, "an attribute's key is null"),
-          ringload::attribute::cbor(
-              {&required(cbor, "an attribute's CBOR is null"), c_attribute.cbor_bytes})};
+  const std::string key = &required(c_attribute.key, "an attribute's key is null");
+  if (c_attribute.key_bytes != 0 && c_attribute.key_bytes != key.size()) {
+    throw invalid_argument(
+        "an attribute's key_bytes differs from the length of its key, or the key has a 0 byte");
+  }
+  required(cbor, "an attribute's CBOR is null");
+  return {key, attribute_of(
+                   key, [&] { return ringload::attribute::cbor({cbor, c_attribute.cbor_bytes}); })};
 }
 
 // Converts the attributes of `c_struct`. `T` is a struct with JSON attributes and CBOR attributes.
@@ -53,9 +76,7 @@ std::vector<attribute_pair> attributes_of(const T& c_struct) {
   }
   std::vector<attribute_pair> pairs;
   for (std::size_t i = 0; i < c_struct.attributes_count; ++i) {
-    const char* const value = c_struct.attributes[2 * i + 1];
-    pairs.emplace_back(&required(c_struct.attributes[2 * i], "an attribute's key is null"),
-                       ringload::attribute::json(&required(value, "an attribute's value is null")));
+    pairs.push_back(json_attribute_of(c_struct.attributes[2 * i], c_struct.attributes[2 * i + 1]));
   }
   for (std::size_t i = 0; i < c_struct.typed_attributes_count; ++i) {
     pairs.push_back(typed_attribute_of(c_struct.typed_attributes[i]));
@@ -111,21 +132,26 @@ ringload::tensor_ref tensor_ref_of(const ringload_writer* handle,
 }
 
 ringload_status create_handle(ringload::writer writer, const ringload_writer_options& c_options,
-                              ringload_writer** result) {
-  *result = new ringload_writer{std::make_shared<completion_thread>(),
-                                std::make_shared<ringload::writer>(std::move(writer)),
-                                c_options.device ? c_options.device->value : ringload::host()};
+                              bool appends, ringload_writer** result) {
+  *result = new ringload_writer{
+      std::make_shared<completion_thread>(), std::make_shared<ringload::writer>(std::move(writer)),
+      c_options.device ? c_options.device->value : ringload::host(), appends};
   return RINGLOAD_OK;
 }
 
-// Calls `initiate` with the writer and a completion handler, in the completion thread.
+// Calls `initiate` with the writer and a completion handler, in the completion thread. `reads_file`
+// is true if the step reads another file.
 template <class T = std::uint64_t, class Initiate>
 ringload_status begin_step(ringload_writer* writer, ringload_operation** operation,
-                           Initiate initiate) {
+                           Initiate initiate, bool reads_file = false) {
   const ringload_writer& handle = required(writer, "the writer is null");
-  return begin_operation<T>(handle.thread, operation,
-                            [shared = handle.value, initiate = std::move(initiate)](
-                                auto handler) mutable { initiate(*shared, std::move(handler)); });
+  return begin_operation<T>(
+      handle.thread, operation,
+      [shared = handle.value, initiate = std::move(initiate)](auto handler) mutable {
+        initiate(*shared, std::move(handler));
+      },
+      nullptr, reads_file || handle.appends ? argument_failures::names : argument_failures::all,
+      handle.copy_failure);
 }
 
 }  // namespace
@@ -136,9 +162,11 @@ ringload_status ringload_writer_create(const char* path, const ringload_writer_o
     required(result, "the output pointer for the writer is null") = nullptr;
     const ringload_writer_options c_options = read_struct(options);
     ringload::writer_options converted = writer_options_of(c_options);
-    if (!path)
-      return create_handle(ringload::writer::in_memory(std::move(converted)), c_options, result);
-    return create_handle(ringload::writer(path, std::move(converted)), c_options, result);
+    if (!path) {
+      return create_handle(ringload::writer::in_memory(std::move(converted)), c_options, false,
+                           result);
+    }
+    return create_handle(ringload::writer(path, std::move(converted)), c_options, false, result);
   });
 }
 
@@ -149,7 +177,7 @@ ringload_status ringload_writer_append(const char* path, const ringload_writer_o
     const ringload_writer_options c_options = read_struct(options);
     return create_handle(
         ringload::writer::append(&required(path, "the path is null"), writer_options_of(c_options)),
-        c_options, result);
+        c_options, true, result);
   });
 }
 
@@ -242,12 +270,12 @@ ringload_status ringload_writer_copy_begin(ringload_writer* writer, const char* 
                                            ringload_operation** operation) {
   return guarded(operation, [&] {
     const ringload_copy_options c_options = read_struct(options);
-    return begin_step(writer, operation,
-                      [from = std::string(&required(file, "the path is null")),
-                       selects = copy_filter_of(c_options), options = copy_options_of(c_options)](
-                          ringload::writer& output, auto handler) mutable {
-                        output.copy_async(from, std::move(selects), options, std::move(handler));
-                      });
+    auto initiate = [from = std::string(&required(file, "the path is null")),
+                     selects = copy_filter_of(c_options), options = copy_options_of(c_options)](
+                        ringload::writer& output, auto handler) mutable {
+      output.copy_async(from, std::move(selects), options, std::move(handler));
+    };
+    return begin_step(writer, operation, std::move(initiate), true);
   });
 }
 
@@ -281,12 +309,11 @@ ringload_status ringload_writer_set_attribute_begin(ringload_writer* writer, con
                                                     const char* json,
                                                     ringload_operation** operation) {
   return guarded(operation, [&] {
-    return begin_step(writer, operation,
-                      [name = std::string(&required(key, "the key is null")),
-                       value = ringload::attribute::json(&required(json, "the value is null"))](
-                          ringload::writer& output, auto handler) {
-                        output.set_attribute_async(name, value, std::move(handler));
-                      });
+    return begin_step(
+        writer, operation,
+        [pair = json_attribute_of(key, json)](ringload::writer& output, auto handler) {
+          output.set_attribute_async(pair.first, pair.second, std::move(handler));
+        });
   });
 }
 

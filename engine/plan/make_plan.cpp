@@ -121,7 +121,7 @@ result<void> planner::run(std::uint32_t* failed_tensor) {
   }
   plan_.arenas = arenas_.finish();
   plan_.arena_bytes = arenas_.bytes();
-  if (too_large()) {
+  if (too_large() && !plan_.tensors.empty()) {
     return fault{errc::memory_exceeded, "",
                  "the tensors need " + grouped(plan_.arena_bytes) + " bytes, " +
                      limits_.arena_bytes_max_name + " is " + grouped(limits_.arena_bytes_max)};

@@ -2,16 +2,23 @@
 
 #include "ranks/group_checks.hpp"
 
+#include <exception>
 #include <ringload/error.hpp>
 #include <ringload/selection.hpp>
+#include <string>
 
 #include "base/catch_as_fault.hpp"
 #include "load/open.hpp"
+#include "ranks/check_same_call.hpp"
 #include "ranks/split_work.hpp"
 
 namespace ringload::inline v0::detail {
 
-void check_memory(const device& on, group& rank_group) {
+namespace {
+
+// Checks that the group can send memory of the loader's device, and host memory. Not called for
+// `group_reading::own`, because the ranks then exchange no tensors.
+void check_group_memory(const device& on, group& rank_group) {
   const device exchanged = rank_group.memory();
   if (exchanged != on) {
     throw error(errc::device_unavailable, "group_load",
@@ -24,7 +31,7 @@ void check_memory(const device& on, group& rank_group) {
   }
 }
 
-void check_options(const load_options& options) {
+void check_group_options(const load_options& options) {
   if (options.memory != tensor_memory::owned) {
     throw error(errc::invalid_options, "group_load", "mapped memory cannot be used with a group");
   }
@@ -42,6 +49,28 @@ void check_options(const load_options& options) {
     throw error(errc::digest_unavailable, "group_load",
                 "a checksum list covers whole checkpoints, but each rank reads only a part");
   }
+}
+
+}  // namespace
+
+void check_rank_load(const device& on, group& rank_group, const group_options& options) {
+  const auto status = catch_as_fault([&]() -> result<void> {
+    if (options.reading == group_reading::divided) check_group_memory(on, rank_group);
+    check_group_options(options.load);
+    return {};
+  });
+  if (status) return;
+  group& messages = rank_group.host_group();
+  if (messages.memory() != host()) throw to_error(status.error());
+  // If the other ranks have the same invalid options, all ranks send the same text. Otherwise the
+  // other ranks report errc::mismatched_call. In both cases, this rank reports its own error.
+  const std::string call = "load with invalid options (" + message_of(status.error()) + ")";
+  try {
+    static_cast<void>(check_same_call(messages, call));
+  } catch (const std::exception&) {
+    throw to_error(status.error());  // The group has ended, but this rank has its own error.
+  }
+  throw common_fault{status.error()};
 }
 
 void check_shard_blocks(const catalog& contents, const tensor_info& stored,

@@ -7,7 +7,7 @@
 #include <ringload/catalog.hpp>
 #include <ringload/device.hpp>
 #include <ringload/group.hpp>
-#include <ringload/options.hpp>
+#include <ringload/group_load.hpp>
 
 #include "base/fault.hpp"
 
@@ -18,13 +18,12 @@ struct common_fault {
   fault cause;
 };
 
-// Checks that the group can send memory of the loader's device, and host memory. Throws
-// errc::device_unavailable otherwise. Not called for `group_reading::own`, because the ranks then
-// exchange no tensors.
-void check_memory(const device& on, group& rank_group);
-
-// Throws an error if a load by ranks does not support the options.
-void check_options(const load_options& options);
+// Checks that a load by ranks supports the options, and that the group can send memory of the
+// loader's device. Throws a common_fault otherwise. First calls check_same_call(). The other ranks
+// with valid options then fail with errc::mismatched_call. Throws an error instead of a
+// common_fault if check_same_call() throws, or if the group cannot send host memory, which
+// check_same_call() needs.
+void check_rank_load(const device& on, group& rank_group, const group_options& options);
 
 // Throws a common_fault if the range of a rank in dimension `dim` cuts a quantised block. `stored`
 // is a tensor of `contents`, and `loaded` describes the tensor in memory. Does nothing if the load

@@ -135,8 +135,7 @@ std::vector<group_job::named_tensor> group_job::agree_on(const group_call& call)
 }
 
 void group_job::open_and_read(const source& from) {
-  if (options_.reading == group_reading::divided) check_memory(on_, *group_);
-  check_options(options_.load);
+  check_rank_load(on_, *group_, options_);
   file_ = cancellation_->wait_for<checkpoint>(
       [&](auto&& handler) { loader_.open_async(from, options_.load.open, std::move(handler)); });
   require_same_call(*group_, load_identity_text(file_.catalog(), options_));
@@ -212,7 +211,7 @@ std::vector<group_job::named_tensor> group_job::find(const group_call& call) con
 void group_job::check(const group_call& call, const std::vector<named_tensor>& tensors) const {
   using enum group_call::call_kind;
   if (tensors.empty() && call.kind == fused)
-    throw common_fault{{errc::no_such_tensor, "fused", "the list of names is empty"}};
+    throw common_fault{{errc::invalid_selection, "fused", "the list of names is empty"}};
   if (call.kind == group_call::call_kind::model) return;
   const tensor_info& first = tensors.front().loaded;
   if (call.kind == push && call.receiver >= group_->size()) {

@@ -57,6 +57,15 @@ imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owne
                 "its memory is on DLPack device " + std::to_string(kind) + ":" +
                     std::to_string(from.device.id) + ", expected " + expected_devices(cuda));
   }
+  if (from.ndim < 0) {
+    throw error(
+        malformed, place,
+        "its number of dimensions is " + std::to_string(from.ndim) + ", expected at least 0");
+  }
+  if (from.ndim > 0 && from.shape == nullptr) {
+    throw error(malformed, place,
+                "its shape is null, expected " + std::to_string(from.ndim) + " dimensions");
+  }
   imported_tensor out;
   out.data = static_cast<std::byte*>(from.data) + from.byte_offset;
   if (from.data == nullptr) out.data = nullptr;

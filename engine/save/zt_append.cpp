@@ -39,10 +39,21 @@ namespace {
 
 // Number of bytes that the kernel copies before the next check for cancellation.
 constexpr std::uint64_t copied_at_once = std::uint64_t{64} << 20;
+
 struct zt_source {
   source_file file;
   zt_index manifest;
 };
+
+// Returns the fault of the existing file `path`. A writer fails with errc::duplicate_tensor or
+// errc::header_not_utf8 only if a name that the caller chose is wrong. Therefore these two codes
+// become errc::malformed_header.
+fault in_file(const fault& problem, const std::string& path) {
+  fault out = problem.in(printable_path(path));
+  if (out.code != errc::duplicate_tensor && out.code != errc::header_not_utf8) return out;
+  return {errc::malformed_header, out.where(),
+          out.cause().empty() ? out.code.message() : out.cause()};
+}
 
 result<zt_source> open_zt(const std::string& path) {
   if (path.find('\0') != path.npos) {
@@ -56,7 +67,7 @@ result<zt_source> open_zt(const std::string& path) {
   out.file = std::move(*file);
   file_input in(out.file);
   auto manifest = read_zt_index(in);
-  if (!manifest) return manifest.error().in(printable_path(path));
+  if (!manifest) return in_file(manifest.error(), path);
   out.manifest = std::move(*manifest);
   return out;
 }
@@ -189,11 +200,14 @@ result<void> writer_state::open_existing(const std::string& path) {
   file_.bytes = source->manifest.begin;
   if (auto opened = open_archive(source->manifest.begin); !opened) return opened.error();
   if (!source->manifest.version.starts_with("1.1")) archive_->set_version(source->manifest.version);
-  if (auto read = attributes_.read(source->manifest.encoded_attributes); !read) return read.error();
+  if (auto read = attributes_.read(source->manifest.encoded_attributes); !read) {
+    return in_file(read.error(), path);
+  }
   for (zt_object& object : source->manifest.objects) {
-    if (object.unreadable) return object.unreadable->in(printable_path(path));
-    if (auto status = complete_lengths(object); !status)
-      return status.error().in(printable_path(path));
+    if (object.unreadable) return in_file(*object.unreadable, path);
+    if (auto status = complete_lengths(object); !status) {
+      return in_file(status.error(), path);
+    }
     if (auto known = archive_->declare(std::move(object)); !known) return known.error();
   }
   return {};
@@ -270,14 +284,15 @@ result<void> writer_state::copy(const std::string& file,
   std::vector<zt_object> selected;
   for (zt_object& object : source->manifest.objects) {
     if (selects && !selects(object.name)) continue;
-    if (object.unreadable) return object.unreadable->in(printable_path(file));
+    if (object.unreadable) return in_file(*object.unreadable, file);
     if (archive_->index_of(object.name)) return archive_->declare(std::move(object)).error();
-    if (auto status = complete_lengths(object); !status)
-      return status.error().in(printable_path(file));
+    if (auto status = complete_lengths(object); !status) {
+      return in_file(status.error(), file);
+    }
     selected.push_back(std::move(object));
   }
   auto read = attributes_.read(source->manifest.encoded_attributes);
-  if (!read) return read.error().in(printable_path(file));
+  if (!read) return in_file(read.error(), file);
   may_damage_file_ = true;
   // If several components share their bytes and declare the same encoding and digest, the bytes are
   // copied once.

@@ -13,6 +13,9 @@
 //   ringload::loader loader{ringload::host(), {}, {ringload::extension(my_store)}};
 //   ringload::model m = co_await loader.load_async("cache://models/7b");
 //
+// No function of these interfaces may wait for an operation of a loader that uses the store,
+// because the operation may need the thread that calls the function.
+//
 // If a function of these interfaces throws an exception, the load fails. If the exception is a
 // `ringload::error`, the error of the load has the same place and text.
 
@@ -76,9 +79,9 @@ class RINGLOAD_EXPORT byte_source {
   /// or an mtime. Returns an empty string if the version is unknown, or if read_async itself
   /// detects changes.
   ///
-  /// Called when the object is opened, when a load from an open checkpoint begins, and at the end
-  /// of each load. If the tag has changed, the load fails with errc::changed_file. An exception
-  /// fails the load. May block.
+  /// Called when the object is opened, when its catalog has been read, when a load from an open
+  /// checkpoint begins, and at the end of each load. If the tag has changed, the open or the load
+  /// fails with errc::changed_file. An exception fails the open or the load. May block.
   virtual std::string identity() const = 0;
 
   /// Starts a read and returns without blocking. Must call `done` exactly once, in any thread, but

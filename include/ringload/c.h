@@ -29,13 +29,15 @@
 // without _begin starts the operation and waits for its end. An operation that is released before
 // its end is cancelled.
 //
-// Each struct begins with `struct_bytes`, which the caller sets to the size of the struct. Later
-// versions of ringload can then append fields. A field that is 0 has its default value. The caller
-// must set all unused bytes of the struct to 0, for example with RINGLOAD_STRUCT:
+// Each struct except ringload_s3_keys begins with `struct_bytes`, which the caller sets to the size
+// of the struct. Later versions of ringload can then append fields. A field that is 0 has its
+// default value. The caller must set all unused bytes of the struct to 0, for example with
+// RINGLOAD_STRUCT:
 //
 //     ringload_load_options options = RINGLOAD_STRUCT(ringload_load_options);
 //
-// Text is UTF-8 and ends with a 0 byte. A returned pointer is valid until the handle that returned
+// Text is UTF-8 and ends with a 0 byte. Only a key or a text of the metadata can also contain other
+// 0 bytes: see ringload_attribute. A returned pointer is valid until the handle that returned
 // the pointer is released.
 //
 // All functions are thread-safe, but a handle must not be used while another thread releases the
@@ -102,11 +104,13 @@ typedef struct ringload_sha256 ringload_sha256;
 /// The result of a call. The values never change. Later versions may add values.
 typedef enum ringload_status RINGLOAD_OF_INT {
   RINGLOAD_OK = 0,
-  RINGLOAD_PENDING = 1,           // The operation has not ended yet.
-  RINGLOAD_END = 2,               // No entry or tensor is left.
-  RINGLOAD_CANCELLED = 3,         // The operation was cancelled, or its loader was released.
-  RINGLOAD_INVALID_ARGUMENT = 4,  // A handle is null, a value is unknown, or a range is invalid.
-  RINGLOAD_NOT_FOUND = 5,         // The source or the tensor does not exist.
+  RINGLOAD_PENDING = 1,    // The operation has not ended yet.
+  RINGLOAD_END = 2,        // No entry or tensor is left.
+  RINGLOAD_CANCELLED = 3,  // The operation was cancelled, or its loader was released.
+  /// A handle is null, a value is unknown, or a range is invalid. Also returned if a save or a
+  /// writer cannot write what the arguments describe, for example because a name is repeated.
+  RINGLOAD_INVALID_ARGUMENT = 4,
+  RINGLOAD_NOT_FOUND = 5,  // The source or the tensor does not exist.
   /// A file violates its format, bytes do not match a digest, or a source is not one complete
   /// checkpoint.
   RINGLOAD_INVALID_FILE = 6,
@@ -449,7 +453,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_tensor(const ringload_chec
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_find(const ringload_checkpoint* checkpoint,
                                                            const char* name, size_t* position);
 /// Returns the metadata entry at a position. Returns RINGLOAD_END if the position is after the last
-/// entry. A value that is not a text is returned as JSON text.
+/// entry. A value that is not a text is returned as JSON text. A key or a text can contain a 0
+/// byte. Only ringload_checkpoint_attribute() returns the length of such a key or text.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_metadata(
     const ringload_checkpoint* checkpoint, size_t position, const char** key, const char** value);
 
@@ -463,6 +468,13 @@ typedef struct ringload_attribute {
   /// The number of bytes at `cbor`.
   size_t cbor_bytes;
   int is_text;  // If not 0, the value is a text.
+  /// The number of bytes of `key`, without the 0 byte at its end. A key from a file can contain
+  /// other 0 bytes. A writer refuses such a key. A program that passes another key to a writer must
+  /// set `key_bytes` to 0 or to the length of this key.
+  size_t key_bytes;
+  /// The number of bytes of `text`, without the 0 byte at its end. A text from a file can contain
+  /// other 0 bytes.
+  size_t text_bytes;
 } ringload_attribute;
 
 /// Returns one attribute of the files, with its type. The attributes of the files are the metadata

@@ -23,7 +23,7 @@ typedef struct ringload_keeper_options {
   size_t struct_bytes;
   /// The effective user ids that may attach models. Null means every user who can connect.
   const uint32_t* users;
-  /// The number of user ids.
+  /// The number of user ids. If `users` is not null, the number must be at least 1.
   size_t users_count;
   /// The file mode of the socket. Only users with write permission can connect. 0 means 0600.
   uint32_t mode;

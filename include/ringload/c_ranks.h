@@ -11,8 +11,13 @@
 // all ranks. If the arguments are the same on all ranks but invalid, the call fails with the same
 // error on all ranks. After these two kinds of failure, the group can still be used.
 //
-// Any other failure of one rank ends the group. The cancellation or the release of a call before
-// its end also ends the group. After the group has ended, calls of the other ranks fail with
+// A rank whose load options are invalid gets the error of its options instead of RINGLOAD_MISMATCH,
+// for example RINGLOAD_INVALID_ARGUMENT. This rank first waits for the same call of the other
+// ranks, up to the time limit of the group.
+//
+// Any other failure of one rank ends the group, such as a source that cannot be opened, even if all
+// ranks fail with the same error. The cancellation or the release of a call before its end also
+// ends the group. After the group has ended, calls of the other ranks fail with
 // RINGLOAD_SYSTEM_ERROR. The error text contains the reason.
 
 #include <ringload/c.h>

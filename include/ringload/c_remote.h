@@ -30,7 +30,8 @@ typedef enum ringload_s3_style RINGLOAD_OF_INT {
   RINGLOAD_S3_STYLE_HOST = 2   // https://bucket.host/key
 } ringload_s3_style;
 
-/// Credentials of S3. If a text is null, it is empty.
+/// Credentials of S3. If a text is null, it is empty. This struct has no `struct_bytes`, and never
+/// gets further fields.
 typedef struct ringload_s3_keys {
   const char* access_key_id;      // The access key.
   const char* secret_access_key;  // The secret of the access key.

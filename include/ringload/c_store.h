@@ -33,7 +33,9 @@ typedef struct ringload_store_read ringload_store_read;
 #define RINGLOAD_STORE_IDENTITY_BYTES 256
 
 /// The functions of a store. Several threads of the library call the functions at the same time. No
-/// function may throw a C++ exception. A function that is optional may be null.
+/// function may throw a C++ exception. No function may wait for an operation of a loader that uses
+/// the store, because the operation may need the thread that calls the function. A function that is
+/// optional may be null.
 ///
 /// RINGLOAD_OK means that the function has succeeded. If a function returns any other status, the
 /// load fails with the same status. However, the load replaces RINGLOAD_PENDING, RINGLOAD_END,
@@ -50,7 +52,7 @@ typedef struct ringload_store {
   /// "cache://models/7b.safetensors". Sets `object`, which is the first argument of `read`,
   /// `begin_read`, `identity` and `close`. Sets `bytes` to the size of the object. Returns
   /// RINGLOAD_NOT_FOUND if the object does not exist. May block. `name` can come from an index
-  /// file, but has no component "..".
+  /// file. A name with a component ".." is refused before this call, also in ringload_open().
   ringload_status (*open)(void* context, const char* name, void** object, uint64_t* bytes,
                           ringload_store_call* call);
 
@@ -68,9 +70,9 @@ typedef struct ringload_store {
                      ringload_store_read* read);
 
   /// Writes a text that changes when the object is replaced, such as an ETag. `text` has
-  /// RINGLOAD_STORE_IDENTITY_BYTES bytes. Called when the object is opened, when a load from an
-  /// open checkpoint begins, and at the end of each load. If the texts differ, the load fails with
-  /// RINGLOAD_CHANGED_FILE. May block. Optional.
+  /// RINGLOAD_STORE_IDENTITY_BYTES bytes. Called when the object is opened, when its catalog has
+  /// been read, when a load from an open checkpoint begins, and at the end of each load. If the
+  /// texts differ, the open or the load fails with RINGLOAD_CHANGED_FILE. May block. Optional.
   ringload_status (*identity)(void* object, char* text, ringload_store_call* call);
 
   /// Closes an object. Called once for each object that `open` has returned. Optional.

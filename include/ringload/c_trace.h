@@ -11,7 +11,9 @@
 extern "C" {
 #endif
 
-/// The steps of a load. The values never change. Later versions may add values.
+/// The steps of a load. The values never change. Later versions may add values. A load of
+/// ringload_stream() loads its tensors in groups. Each group reports RINGLOAD_STEP_OPENED and
+/// RINGLOAD_STEP_PLANNED again, although the files stay open.
 typedef enum ringload_step RINGLOAD_OF_INT {
   RINGLOAD_STEP_OPENED = 0,  // The files were opened and the catalog was read.
   /// Tensors were selected, reads were planned, and memory was allocated.

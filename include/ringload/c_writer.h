@@ -56,9 +56,10 @@ typedef struct ringload_writer_options {
 ///
 /// `attributes` contains keys and values in turn: key, value, key, value. Each value is JSON text,
 /// such as "\"adam\"", "0.1" or "[1, 2]". JSON can represent neither bytes nor NaN. For these
-/// values, use `typed_attributes`. The writer uses the fields `key`, `cbor` and `cbor_bytes` of a
-/// ringload_attribute. Therefore attributes of a checkpoint can be passed unchanged. If a key is
-/// repeated in one of the lists or in both lists, the step fails with RINGLOAD_INVALID_ARGUMENT.
+/// values, use `typed_attributes`. The writer uses the fields `key`, `key_bytes`, `cbor` and
+/// `cbor_bytes` of a ringload_attribute. Therefore attributes of a checkpoint can be passed
+/// unchanged, except for a key with a 0 byte. Such a key is refused with RINGLOAD_INVALID_ARGUMENT.
+/// If a key is repeated in one of the lists or in both lists, the step fails with this status, too.
 typedef struct ringload_object_options {
   size_t struct_bytes;
   int32_t zstd_level;      // The level of the zstd compression, 1 to 22. 0 means no compression.
@@ -127,6 +128,10 @@ RINGLOAD_C_EXPORT void ringload_writer_release(ringload_writer* writer);
 // the writer. A step may be started before earlier steps have ended. The memory of a tensor must
 // stay valid and unchanged until its step has ended. If a step is cancelled, or fails after a
 // change of the file, all later steps fail too.
+//
+// If a step adds a name that exists already or is not UTF-8, the step fails with
+// RINGLOAD_INVALID_ARGUMENT. If a step reads a damaged file, the step fails with
+// RINGLOAD_INVALID_FILE.
 
 /// Adds a dense tensor. If `options` is null, the tensor is stored without compression.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_begin(ringload_writer* writer,

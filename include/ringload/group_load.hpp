@@ -116,8 +116,9 @@ RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, gr
 /// If a call differs between ranks, the call fails with `errc::mismatched_call` on all ranks. If
 /// the arguments are the same on all ranks but invalid, for example because the tensor does not
 /// exist, the call fails on all ranks. After these two kinds of failure, the group can still be
-/// used. Any other failure of one rank ends the group. On the failed rank, the call fails with the
-/// original error. On the other ranks, calls fail with `errc::rank_failed`.
+/// used. Any other failure of one rank ends the group, such as a source that cannot be opened, even
+/// if all ranks fail with the same error. On the failed rank, the call fails with the original
+/// error. On the other ranks, calls fail with `errc::rank_failed`.
 ///
 /// Terminal and partial cancellation of a call end the group too. The call completes with
 /// `operation_aborted` when the rank has stopped its work. The other ranks get `errc::rank_failed`.
@@ -231,6 +232,10 @@ class RINGLOAD_EXPORT group_load {
 /// `errc::device_unavailable`. With `group_reading::own`, any group and any device can be used,
 /// because the ranks exchange no tensors. If the loader has several devices, its first device is
 /// used.
+///
+/// If the options of some ranks are invalid, the load fails on these ranks with the error of the
+/// options, and on the other ranks with `errc::mismatched_call`. The group can still be used.
+/// A rank with invalid options first waits for the other ranks, up to the time limit of the group.
 ///
 /// The loader must outlive the load. The destructor of the last handle waits for the calls that
 /// have started. A cancellation of this operation has the same effect as a cancellation of a call

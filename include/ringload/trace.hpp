@@ -11,7 +11,8 @@
 
 namespace ringload::inline v0 {
 
-/// The steps of a load.
+/// The steps of a load. A load with a window loads its tensors in groups. Each group reports
+/// `opened` and `planned` again, although the files stay open.
 enum class load_step : std::uint8_t {
   opened,     // The files were opened and the catalog was read.
   planned,    // Tensors were selected, reads were planned, and memory was allocated.

@@ -55,6 +55,35 @@ static void chosen_tensors(ringload_loader* loader, const ringload_checkpoint* f
   ringload_selection_release(wanted);
 }
 
+enum { names_of_a_thread = 5000 };
+
+static void* add_names(void* selection) {
+  char name[32];
+  for (int i = 0; i < names_of_a_thread; ++i) {
+    snprintf(name, sizeof name, "no such tensor %d", i);
+    CHECK(ringload_selection_name((ringload_selection*)selection, name) == RINGLOAD_OK);
+  }
+  return NULL;
+}
+
+// Several threads add names to one selection while loads read the selection.
+static void selection_of_several_threads(ringload_loader* loader, const ringload_checkpoint* file) {
+  ringload_selection* wanted = NULL;
+  CHECK(ringload_selection_create(&wanted) == RINGLOAD_OK);
+  CHECK(ringload_selection_name(wanted, "a") == RINGLOAD_OK);
+  CHECK(ringload_selection_allow_missing(wanted) == RINGLOAD_OK);
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, add_names, wanted) == 0);
+  for (int i = 0; i < 4; ++i) {
+    ringload_model* model = NULL;
+    CHECK(ringload_load(loader, file, wanted, NULL, &model) == RINGLOAD_OK);
+    CHECK(ringload_model_size(model) == 1);
+    ringload_model_release(model);
+  }
+  for (int i = 0; i < 4; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  ringload_selection_release(wanted);
+}
+
 static void chosen_devices(const ringload_checkpoint* file) {
   const ringload_device* const two_hosts[2] = {NULL, NULL};
   ringload_loader* loader = NULL;
@@ -179,6 +208,7 @@ static void called_in_a_loop(ringload_loader* loader, const ringload_checkpoint*
 
 void callbacks_chapter(ringload_loader* loader, const ringload_checkpoint* file) {
   chosen_tensors(loader, file);
+  selection_of_several_threads(loader, file);
   chosen_devices(file);
   chosen_conversions(loader, file);
   called_in_a_loop(loader, file);

@@ -177,6 +177,12 @@ static void kept(const ringload_checkpoint* file, const char* folder) {
   ringload_keeper* keeper = NULL;
   ringload_keeper_options settings = RINGLOAD_STRUCT(ringload_keeper_options);
   settings.connections_max = 2;
+  // An empty list of users must not admit every user.
+  const uint32_t user = 0;
+  settings.users = &user;
+  CHECK(ringload_keeper_create(socket, &settings, &keeper) == RINGLOAD_INVALID_ARGUMENT && !keeper);
+  SAYS("the list of users is empty");
+  settings.users = NULL;
   CHECK(ringload_keeper_create(socket, &settings, &keeper) == RINGLOAD_OK);
 
   ringload_device* shared = NULL;

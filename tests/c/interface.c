@@ -455,6 +455,12 @@ static void saved(ringload_loader* loader, const ringload_checkpoint* file, cons
   these[1].name = "a";
   CHECK(ringload_save(loader, path, these, 2, &settings) == RINGLOAD_INVALID_ARGUMENT);
   SAYS("tensor 'a': duplicate tensor name");
+  const uint64_t too_large[] = {0, (uint64_t)1 << 63};
+  these[1].name = "b";
+  these[1].shape = too_large;
+  these[1].rank = 2;
+  CHECK(ringload_save(loader, path, these, 2, &settings) == RINGLOAD_INVALID_ARGUMENT);
+  SAYS("tensor 'b': its shape");
   ringload_tensor_release(a);
   remove(path);
 }

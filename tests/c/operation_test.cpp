@@ -10,9 +10,13 @@
 #include <signal.h>
 
 #include <boost/asio/post.hpp>
+#include <cerrno>
+#include <exception>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -99,6 +103,30 @@ TEST_CASE("C threads: all signals are blocked, and the program's own thread stay
   });
   CHECK(found.get_future().get());
   CHECK_FALSE(is_blocked(SIGTERM));
+}
+
+TEST_CASE("C status: a thread that cannot be started is a system error with its errno") {
+  const std::system_error failure(EAGAIN, std::generic_category());
+  CHECK(c::report(std::make_exception_ptr(failure)) == RINGLOAD_SYSTEM_ERROR);
+  CHECK(ringload_last_errno() == EAGAIN);
+  CHECK(std::string(ringload_last_error()) == failure.what());
+}
+
+TEST_CASE("C status: the error text is one line of UTF-8, whatever text an exception has") {
+  const auto text_of = [](const std::string& text) {
+    c::report(std::make_exception_ptr(std::runtime_error(text)));
+    return std::string(ringload_last_error());
+  };
+  CHECK(text_of("a\tb\x7f") == "a\\x09b\\x7f");
+  CHECK(text_of("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80") ==
+        "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
+  CHECK(text_of("\xe2\x80\xa8") == "\\xe2\\x80\\xa8");           // A line separator.
+  CHECK(text_of("\xe2\x82") == "\\xe2\\x82");                    // A truncated character.
+  CHECK(text_of("\xc0\x80") == "\\xc0\\x80");                    // An overlong encoding.
+  CHECK(text_of("\xed\xa0\x80") == "\\xed\\xa0\\x80");           // A surrogate.
+  CHECK(text_of("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // Above U+10FFFF.
+  const std::string longest = text_of(std::string(4094, 'x') + "\xc3\xa4y");
+  CHECK(longest == std::string(4094, 'x'));  // Text after the truncation is dropped, too.
 }
 
 TEST_CASE("C operation: a handler that is destroyed without a call ends the operation") {

@@ -39,6 +39,7 @@ static const char* calls_of(struct one_rank* self, ringload_group_loading* load)
   WANTED(ringload_group_loading_fused(load, "aa", twice, 2, 0, &got) == RINGLOAD_OK);
   WANTED(begins_with(got, 2 * half, first));
   ringload_tensor_release(got);
+  WANTED(ringload_group_loading_fused(load, "none", NULL, 0, 0, &got) == RINGLOAD_INVALID_ARGUMENT);
   const ringload_status pushed = ringload_group_loading_push(load, "b", 1, &got);
   WANTED(pushed == (rank == 1 ? RINGLOAD_OK : RINGLOAD_END) && (got != NULL) == (rank == 1));
   WANTED(rank == 0 || is_whole(got));
@@ -80,6 +81,12 @@ static const char* calls_of(struct one_rank* self, ringload_group_loading* load)
 static const char* work_of(struct one_rank* self) {
   ringload_group_loading* load = NULL;
   WANTED(ringload_group_size(self->group) == ranks);
+  // Options that are invalid on all ranks are the same error on all ranks, and end no group.
+  ringload_load_options invalid = RINGLOAD_STRUCT(ringload_load_options);
+  invalid.populate = 1;
+  WANTED(ringload_group_load(self->loader, self->group, self->path, self->reading, &invalid,
+                             &load) == RINGLOAD_INVALID_ARGUMENT &&
+         load == NULL);
   WANTED(ringload_group_load(self->loader, self->group, self->path, self->reading, NULL, &load) ==
          RINGLOAD_OK);
   const char* const wrong = calls_of(self, load);

@@ -45,7 +45,9 @@ static int value(int* counter) { return changed(counter, 0); }
 static ringload_status open_object(void* context, const char* name, void** object, uint64_t* bytes,
                                    ringload_store_call* call) {
   struct cache* const cache = (struct cache*)context;
-  if (cache->fault == open_fails) return ringload_store_fail(call, cache->status, "no way in");
+  if (cache->fault == open_fails)
+    return ringload_store_fail(call, cache->status,
+                               "no way in\nafter \xff or \xc2\x85 or \xc3\xa4");
   if (strcmp(name, "cache://m.safetensors") != 0 && strcmp(name, "cache:///m.safetensors") != 0 &&
       strcmp(name, "cache://folder/m.safetensors") != 0) {
     return ringload_store_fail(call, RINGLOAD_NOT_FOUND, "the cache has no such object");
@@ -275,6 +277,10 @@ static void walk_other_functions(ringload_loader* loader, struct cache* cache) {
     CHECK(load_all(loader, "cache://folder") == RINGLOAD_UNSUPPORTED);
     SAYS(reasons[i]);
   }
+  // The error text of the library is one line of UTF-8, also if the reason of the store is not.
+  set_fault(cache, open_fails, 1000);
+  CHECK(load_all(loader, "cache://m.safetensors") == RINGLOAD_UNSUPPORTED);
+  SAYS("no way in\\x0aafter \\xff or \\xc2\\x85 or \xc3\xa4");
   set_fault(cache, identity_changes, 1000);
   CHECK(load_all(loader, "cache://m.safetensors") == RINGLOAD_CHANGED_FILE);
   set_fault(cache, identity_is_endless, 1000);
@@ -289,6 +295,13 @@ static void walk_other_functions(ringload_loader* loader, struct cache* cache) {
   SAYS("no such object");
   CHECK(load_all(loader, "cache://folder/") == RINGLOAD_INVALID_ARGUMENT);
   CHECK(load_all(loader, "cache://") == RINGLOAD_INVALID_ARGUMENT);
+  // The functions of the store receive no name with a component "..".
+  CHECK(load_all(loader, "cache://folder/../m.safetensors") == RINGLOAD_INVALID_ARGUMENT);
+  SAYS("'..'");
+  CHECK(load_all(loader, "cache://folder/..") == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(load_all(loader, "cache://..") == RINGLOAD_INVALID_ARGUMENT);
+  SAYS("'..'");
+  CHECK(load_all(loader, "cache://folder/..m.safetensors") == RINGLOAD_NOT_FOUND);
 }
 
 // Reads wait until they are cancelled: by the operation, or by the release of the loader.

@@ -135,7 +135,8 @@ static void typed(ringload_loader* loader, const char* path) {
     CHECK(ringload_writer_set_typed_attribute(writer, &values[0]) == RINGLOAD_OK);
     ringload_attribute wrong = values[0];
     wrong.cbor_bytes = 2;
-    CHECK(ringload_writer_set_typed_attribute(writer, &wrong) == RINGLOAD_INVALID_FILE);
+    CHECK(ringload_writer_set_typed_attribute(writer, &wrong) == RINGLOAD_INVALID_ARGUMENT);
+    SAYS("'bytes'");
     wrong.cbor = NULL;
     CHECK(ringload_writer_set_typed_attribute(writer, &wrong) == RINGLOAD_INVALID_ARGUMENT);
     CHECK(ringload_writer_finish(writer, NULL) == RINGLOAD_OK);
@@ -152,6 +153,39 @@ static void typed(ringload_loader* loader, const char* path) {
       CHECK(memcmp(values[i].cbor, encoded[i], lengths[i]) == 0);
     }
   }
+  ringload_checkpoint_release(file);
+}
+
+// A text of a file can contain a 0 byte. The lengths of an attribute count the bytes after it.
+static void zero_bytes(ringload_loader* loader, const char* path) {
+  ringload_writer* writer = NULL;
+  CHECK(ringload_writer_create(path, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_set_attribute(writer, "text", "\"a\\u0000bc\"") == RINGLOAD_OK);
+  CHECK(ringload_writer_set_attribute(writer, "number", "12") == RINGLOAD_OK);
+  CHECK(ringload_writer_finish(writer, NULL) == RINGLOAD_OK);
+  ringload_writer_release(writer);
+  ringload_checkpoint* file = NULL;
+  CHECK(ringload_open(loader, path, NULL, &file) == RINGLOAD_OK);
+  ringload_attribute found = RINGLOAD_STRUCT(ringload_attribute);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(ringload_checkpoint_attribute(file, i, &found) == RINGLOAD_OK);
+    const int is_text = strcmp(found.key, "text") == 0;
+    CHECK(found.key_bytes == (is_text ? 4u : 6u) && found.text_bytes == (is_text ? 4u : 2u));
+    CHECK(memcmp(found.text, is_text ? "a\0bc" : "12", found.text_bytes + 1) == 0);
+  }
+  // A program with an earlier version of the struct receives the earlier members only.
+  ringload_attribute early = RINGLOAD_STRUCT(ringload_attribute);
+  early.struct_bytes = offsetof(ringload_attribute, key_bytes);
+  CHECK(ringload_checkpoint_attribute(file, 0, &early) == RINGLOAD_OK);
+  CHECK(early.key_bytes == 0 && early.text_bytes == 0 && early.text != NULL);
+
+  CHECK(ringload_writer_create(NULL, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_set_typed_attribute(writer, &found) == RINGLOAD_OK);
+  CHECK(ringload_writer_set_typed_attribute(writer, &early) == RINGLOAD_OK);
+  found.key_bytes = strlen(found.key) + 1;
+  CHECK(ringload_writer_set_typed_attribute(writer, &found) == RINGLOAD_INVALID_ARGUMENT);
+  SAYS("key_bytes");
+  ringload_writer_release(writer);
   ringload_checkpoint_release(file);
 }
 
@@ -188,6 +222,97 @@ static void changed(ringload_loader* loader, const char* path) {
   CHECK(holds(loader, path, "v", others));
 }
 
+// Writes a .zt file with the tensors 'v' and 'w', and replaces bytes of the file. The last
+// occurrence of `bytes` is replaced.
+static void write_damaged(const char* path, const void* bytes, const void* replacement,
+                          size_t count) {
+  ringload_writer* writer = NULL;
+  ringload_operation* finish = NULL;
+  ringload_written done = RINGLOAD_STRUCT(ringload_written);
+  ringload_object_options how = RINGLOAD_STRUCT(ringload_object_options);
+  how.digest = RINGLOAD_DIGEST_CRC32C;
+  const ringload_saved_tensor v = vector_of("v", floats, RINGLOAD_F32);
+  const ringload_saved_tensor w = vector_of("w", others, RINGLOAD_F32);
+  CHECK(ringload_writer_create(NULL, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, &v, &how) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, &w, &how) == RINGLOAD_OK);
+  CHECK(ringload_writer_finish_begin(writer, &finish) == RINGLOAD_OK);
+  CHECK(ringload_operation_wait(finish, -1) == RINGLOAD_OK);
+  CHECK(ringload_operation_written(finish, &done) == RINGLOAD_OK);
+  ringload_writer_release(writer);
+  char file[4096];
+  const size_t size = (size_t)done.bytes;
+  CHECK(done.file && size >= count && size <= sizeof file);
+  if (!done.file || size < count || size > sizeof file) exit(2);
+  memcpy(file, done.file, size);
+  ringload_operation_release(finish);
+  size_t begin = size - count;
+  while (begin > 0 && memcmp(file + begin, bytes, count) != 0) --begin;
+  CHECK(begin > 0);
+  memcpy(file + begin, replacement, count);
+  FILE* const stream = fopen(path, "wb");
+  CHECK(stream && fwrite(file, 1, size, stream) == size);
+  CHECK(stream && fclose(stream) == 0);
+}
+
+// An index that repeats a name is the fault of the file, although a repeated name of the caller is
+// an invalid argument.
+static void repeated_name_in_file(const char* path) {
+  write_damaged(path, "\x61w\xa3", "\x61v\xa3", 3);
+  const ringload_saved_tensor x = vector_of("x", floats, RINGLOAD_F32);
+  const ringload_saved_tensor not_utf8 = vector_of("\xff", floats, RINGLOAD_F32);
+  ringload_writer* writer = NULL;
+  CHECK(ringload_writer_append(path, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, &x, NULL) == RINGLOAD_INVALID_FILE);
+  SAYS("duplicate tensor 'v'");
+  CHECK(strcmp(ringload_last_error_name(), "malformed_header") == 0);
+  ringload_writer_release(writer);
+
+  CHECK(ringload_writer_create(NULL, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_copy(writer, path, NULL) == RINGLOAD_INVALID_FILE);
+  SAYS("duplicate tensor 'v'");
+  // The refused copy does not change the statuses of later steps.
+  CHECK(ringload_writer_add(writer, &not_utf8, NULL) == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(ringload_writer_add(writer, &x, NULL) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, &x, NULL) == RINGLOAD_INVALID_ARGUMENT);
+  ringload_writer_release(writer);
+}
+
+// A copy that fails after a change of the new file ends the writer. Later steps report the same
+// failure, which is still the fault of the copied file.
+static void wrong_digest_in_file(const char* path) {
+  write_damaged(path, others, floats, sizeof others);
+  const ringload_saved_tensor x = vector_of("x", floats, RINGLOAD_F32);
+  ringload_copy_options how = RINGLOAD_STRUCT(ringload_copy_options);
+  how.encode_anew = 1;
+  how.zstd_level = 3;
+  ringload_writer* writer = NULL;
+  CHECK(ringload_writer_create(NULL, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_copy(writer, path, &how) == RINGLOAD_INVALID_FILE);
+  CHECK(strcmp(ringload_last_error_name(), "wrong_digest") == 0);
+  CHECK(ringload_writer_add(writer, &x, NULL) == RINGLOAD_INVALID_FILE);
+  CHECK(strcmp(ringload_last_error_name(), "wrong_digest") == 0);
+  ringload_writer_release(writer);
+}
+
+// A file that is no .zt file is an invalid file, although the step has valid arguments.
+static void appended_to_other_format(const char* path) {
+  FILE* const stream = fopen(path, "wb");
+  CHECK(stream && fwrite("not a .zt file, but long enough", 1, 31, stream) == 31);
+  CHECK(stream && fclose(stream) == 0);
+  const ringload_saved_tensor v = vector_of("v", floats, RINGLOAD_F32);
+  ringload_writer* writer = NULL;
+  CHECK(ringload_writer_append(path, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_INVALID_FILE);
+  ringload_writer_release(writer);
+  CHECK(ringload_writer_create(NULL, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_copy(writer, path, NULL) == RINGLOAD_INVALID_FILE);
+  ringload_writer_release(writer);
+  repeated_name_in_file(path);
+  wrong_digest_in_file(path);
+  remove(path);
+}
+
 // Whatever goes wrong, the file is what it was.
 static void refused(ringload_loader* loader, const char* path) {
   ringload_writer* writer = NULL;
@@ -200,8 +325,11 @@ static void refused(ringload_loader* loader, const char* path) {
   ringload_writer_release(writer);
 
   CHECK(ringload_writer_append(path, NULL, &writer) == RINGLOAD_OK);
-  CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_INVALID_FILE);
+  CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_INVALID_ARGUMENT);
   SAYS("'v'");
+  CHECK(strcmp(ringload_last_error_name(), "duplicate_tensor") == 0);
+  const ringload_saved_tensor not_utf8 = vector_of("\xff", floats, RINGLOAD_F32);
+  CHECK(ringload_writer_add(writer, &not_utf8, NULL) == RINGLOAD_INVALID_ARGUMENT);
   CHECK(ringload_writer_finish(writer, NULL) == RINGLOAD_OK);
   ringload_writer_release(writer);
 
@@ -232,7 +360,8 @@ static void in_memory(ringload_loader* loader, const char* path) {
   ringload_writer* writer = NULL;
   CHECK(ringload_writer_create(NULL, NULL, &writer) == RINGLOAD_OK);
   CHECK(ringload_writer_add(writer, NULL, NULL) == RINGLOAD_INVALID_ARGUMENT);
-  CHECK(ringload_writer_set_attribute(writer, "x", "{") == RINGLOAD_INVALID_FILE);
+  CHECK(ringload_writer_set_attribute(writer, "x", "{") == RINGLOAD_INVALID_ARGUMENT);
+  SAYS("attribute 'x': ");
   const ringload_saved_tensor v = vector_of("v", floats, RINGLOAD_F32);
   ringload_object_options how = RINGLOAD_STRUCT(ringload_object_options);
   how.attributes_count = 1;
@@ -254,6 +383,10 @@ static void in_memory(ringload_loader* loader, const char* path) {
   REFUSES_TO_BEGIN(ringload_writer_set_typed_attribute_begin(writer, NULL, &operation));
   REFUSES_TO_BEGIN(ringload_writer_finish_begin(NULL, &operation));
   CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_INVALID_ARGUMENT);
+  const ringload_saved_tensor not_utf8 = vector_of("\xff", floats, RINGLOAD_F32);
+  CHECK(ringload_writer_add(writer, &not_utf8, NULL) == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(ringload_writer_add_alias(writer, "v", "v") == RINGLOAD_INVALID_ARGUMENT);
 
   ringload_operation* finish = NULL;
   ringload_written done = RINGLOAD_STRUCT(ringload_written);
@@ -287,5 +420,7 @@ void writer_chapter(ringload_loader* loader, const ringload_checkpoint* checkpoi
   refused(loader, path);
   in_memory(loader, path);
   typed(loader, path);
+  zero_bytes(loader, path);
+  appended_to_other_format(path);
   remove(path);
 }

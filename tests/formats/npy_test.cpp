@@ -156,6 +156,21 @@ TEST_CASE("npy: what ml_dtypes writes is read when it is said what it is") {
   CHECK(code_of(array("<V3", "(2,)", 6), how) == errc::unsupported_feature);
 }
 
+TEST_CASE("npy: an option for unnamed dtypes with a type of another width is named in the error") {
+  read_options options;
+  options.nameless = {dtype::f32, dtype::f8_e4m3fn};
+  const auto cause_of = [&](const std::string& file) {
+    const auto found = parsed(file, options);
+    REQUIRE_FALSE(found.has_value());
+    CHECK(found.error().code == errc::unsupported_feature);
+    return message_of(found.error());
+  };
+  CHECK(cause_of(array("|V1", "(2,)", 2)).find("a type of 32 bits, expected 8") !=
+        std::string::npos);
+  CHECK(cause_of(array("<V2", "(2,)", 4)).find("a type of 8 bits, expected 16") !=
+        std::string::npos);
+}
+
 TEST_CASE("npy: Fortran order is told by strides, where it makes a difference") {
   const entry t = only(array("<i2", "(2, 3, 4)", 48, "True"));
   REQUIRE(t.stored != nullptr);

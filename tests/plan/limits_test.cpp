@@ -41,9 +41,14 @@ TEST_CASE("make_plan: the limit counts the arena of all files together") {
   CHECK(refusal(extents, host_rules(), 4096) == errc::memory_exceeded);
 }
 
-TEST_CASE("make_plan: even nothing needs one block") {
+TEST_CASE("make_plan: a plan without tensors, such as that of an open, is within any limit") {
   CHECK_FALSE(refusal({}, host_rules(), 4096).failed());
-  CHECK(refusal({}, host_rules(), 4095) == errc::memory_exceeded);
+  CHECK_FALSE(refusal({}, host_rules(), 1).failed());
+}
+
+TEST_CASE("make_plan: even an empty tensor needs one block") {
+  CHECK_FALSE(refusal({wanted(0, 0)}, host_rules(), 4096).failed());
+  CHECK(refusal({wanted(0, 0)}, host_rules(), 4095) == errc::memory_exceeded);
 }
 
 TEST_CASE("make_plan: what is far above the limit is refused by a sum, not after a plan of it") {

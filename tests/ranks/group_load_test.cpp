@@ -310,10 +310,45 @@ TEST_CASE("group_load: options that no load accepts are refused when the load st
         if (!is_dtype) how.load.populate = true;
         const auto code = code_of(load_async(with, borrowed(all), file.name(), how, use_future));
         const errc expected = is_dtype ? errc::unsupported_dtype : errc::invalid_options;
-        const bool is_refused = code == expected || code == errc::rank_failed;
-        return std::string(is_refused ? "" : "not refused: " + code.message());
+        if (code != expected) return "not refused: " + code.message();
+        how = group_options();
+        how.reading = reading;
+        start_rank_load(with, all, file.name(), how);  // The group can still be used.
+        return std::string();
       });
     }
+  }
+}
+
+TEST_CASE("group_load: options that are invalid on one rank only are a mismatch on the others") {
+  const made_file file({f32("a", 1'000)});
+  for (const std::uint32_t invalid : {0U, 2U}) {
+    on_threads(3, [&](group& all) {
+      loader with(host(), small_options(2, read_engine::threads));
+      group_options options;
+      if (all.rank() == invalid) options.load.populate = true;
+      const auto code = code_of(load_async(with, borrowed(all), file.name(), options, use_future));
+      const errc expected = all.rank() == invalid ? errc::invalid_options : errc::mismatched_call;
+      if (code != expected) return "another error: " + code.message();
+      start_rank_load(with, all, file.name());  // The group can still be used.
+      return std::string();
+    });
+  }
+}
+
+TEST_CASE("group_load: a rank with invalid options keeps its error if another rank fails to open") {
+  const made_file file({f32("a", 1'000)});
+  for (const std::uint32_t invalid : {0U, 1U}) {
+    on_threads(2, [&](group& all) {
+      loader with(host(), small_options(2, read_engine::threads));
+      const bool is_invalid = all.rank() == invalid;
+      group_options options;
+      if (is_invalid) options.load.populate = true;
+      const std::string path = is_invalid ? file.name() : "/no/such/file.safetensors";
+      const auto code = code_of(load_async(with, borrowed(all), path, options, use_future));
+      const errc expected = is_invalid ? errc::invalid_options : errc::source_not_found;
+      return std::string(code == expected ? "" : "another error: " + code.message());
+    });
   }
 }
 
@@ -394,7 +429,7 @@ TEST_CASE("group_load: shards of several tensors are fused in the order of their
     if (code_of(load.fused_async("x", {"q", "wide"}, 0, use_future)) != errc::wrong_shape) {
       return std::string("another shape is fused");
     }
-    return std::string(code_of(load.fused_async("x", {}, 0, use_future)) == errc::no_such_tensor
+    return std::string(code_of(load.fused_async("x", {}, 0, use_future)) == errc::invalid_selection
                            ? ""
                            : "nothing is fused");
   });

@@ -56,10 +56,17 @@ std::string_view kind_of(char code) {
   }
 }
 
-fault unsupported_dtype(std::size_t byte, std::string_view descr) {
+fault unsupported_dtype(std::size_t byte, std::string_view descr, const unnamed_dtypes& nameless) {
   const std::string_view kind = kind_of(descr.size() > 1 ? descr[1] : '\0');
   std::string cause = "its elements are " + std::string(kind) + " ('" + printable(descr) + "')";
-  if (descr.ends_with("V1") || descr.ends_with("V2") || descr.ends_with("f1")) {
+  const bool has_one_byte = descr.ends_with("V1");
+  const std::optional<dtype> chosen = has_one_byte            ? nameless.one_byte
+                                      : descr.ends_with("V2") ? nameless.two_bytes
+                                                              : std::nullopt;
+  if (chosen) {
+    cause += "; the option for unnamed dtypes names a type of " + std::to_string(bits(*chosen)) +
+             " bits, expected " + (has_one_byte ? "8" : "16") + " bits";
+  } else if (has_one_byte || descr.ends_with("V2") || descr.ends_with("f1")) {
     cause += ", as ml_dtypes writes them; the option for unnamed dtypes must name their type";
   }
   return {errc::unsupported_feature, "byte " + grouped(byte), std::move(cause)};
@@ -146,7 +153,7 @@ result<void> npy_header_reader::descr() {
     // Only f8_e5m2 of the package ml_dtypes has this name.
     header_.dtype = dtype::f8_e5m2;
   } else {
-    return unsupported_dtype(begin, *text);
+    return unsupported_dtype(begin, *text, nameless);
   }
   return {};
 }
