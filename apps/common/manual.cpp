@@ -198,7 +198,7 @@ std::string bash_values(const CLI::App& command) {
     if (!values.empty()) {
       reply = "COMPREPLY=($(compgen -W " + shell_quoted(joined(values)) + " -- \"$current\"))";
     } else if (names_file(*option)) {
-      reply = "COMPREPLY=($(compgen -f -- \"$current\"))";
+      reply = "mapfile -t COMPREPLY < <(compgen -f -- \"$current\")";
     }
     text += "        " + pattern_of(*option) + ") " + reply + "; return ;;\n";
   }
@@ -299,7 +299,7 @@ std::string bash_completion(const CLI::App& root) {
          "  esac\n"
          "  case $current in\n"
          "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$current\")) ;;\n"
-         "    *) COMPREPLY=($(compgen -f -- \"$current\")) ;;\n"
+         "    *) mapfile -t COMPREPLY < <(compgen -f -- \"$current\") ;;\n"
          "  esac\n"
          "}\n\n"
          "complete -o filenames -F " +

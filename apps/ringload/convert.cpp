@@ -391,7 +391,6 @@ progress so_far(const state& s) {
 }  // namespace
 
 void convert_checkpoint(const convert_request& request, output& out) {
-  watch_for_interrupts();
   std::error_code ignored;  // The writer will report an error of the path.
   if (fs::exists(fs::symlink_status(request.to, ignored))) {
     throw error({EEXIST, boost::system::system_category()}, printable(request.to),
@@ -399,6 +398,8 @@ void convert_checkpoint(const convert_request& request, output& out) {
   }
   check_written_files(request.load.from,
                       {{"the result", request.to}, {"--checksums", request.checksums}});
+  // After the check, which can wait for a server. Until now, a signal ends the process at once.
+  watch_for_interrupts();
   std::optional<atomic_file> list;
   if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);
   const conversion_memory memory = memory_for(available_host_bytes());

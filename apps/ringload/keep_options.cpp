@@ -2,8 +2,9 @@
 #include "keep_options.hpp"
 
 #include <algorithm>
-#include <stdexcept>
+#include <charconv>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -78,13 +79,12 @@ void add_keep(CLI::App& root, keep_request& request, const std::string& footer) 
                   "Default: the socket that systemd passes")
       ->type_name("PATH");
   const auto take_mode = [&request](const std::string& text) {
-    std::size_t end = 0;
-    try {
-      request.mode = static_cast<unsigned>(std::stoul(text, &end, 8));
-    } catch (const std::logic_error&) {
-    }
-    if (end != text.size() || request.mode > 0777)
+    unsigned mode = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stopped, problem] = std::from_chars(text.data(), end, mode, 8);
+    if (problem != std::errc() || stopped != end || mode > 0777)
       refuse("--mode", text, "is invalid, expected an octal mode such as 0660");
+    request.mode = mode;
   };
   keep.add_option_function<std::string>(
           "--mode", take_mode,
@@ -93,6 +93,7 @@ void add_keep(CLI::App& root, keep_request& request, const std::string& footer) 
       ->type_name("MODE");
   keep.add_option("--user", request.users,
                   "Number of a user who may attach, if --mode allows it; repeatable. Default: all")
+      ->allow_extra_args(false)
       ->type_name("UID");
   keep.add_option("--metrics", request.metrics,
                   "Serve metrics for Prometheus at http://HOST:PORT/metrics. The page /ready\n"

@@ -34,7 +34,7 @@ std::string shape_text(const std::vector<std::uint64_t>& shape) {
 
 struct row {
   std::string name;
-  std::string_view dtype;
+  std::string dtype;
   std::string shape;
   std::string bytes;
   std::string_view file;
@@ -66,7 +66,7 @@ void write_table(const std::vector<row>& rows, output& out) {
   std::size_t bytes = 0;
   for (const row& r : rows) {
     name = std::max(name, std::min(columns(r.name), name_columns_max));
-    dtype = std::max(dtype, r.dtype.size());
+    dtype = std::max(dtype, columns(r.dtype));
     shape = std::max(shape, r.shape.size());
     bytes = std::max(bytes, r.bytes.size());
   }
@@ -91,7 +91,7 @@ void write_text(const catalog& found, output& out) {
     // Shows the type of a quantisation block instead of the dtype of its stored bytes.
     const bool typed = !tensor.original_shape.empty();
     rows.push_back({printable(tensor.name),
-                    typed ? std::string_view(tensor.type) : name(tensor.dtype),
+                    typed ? printable(tensor.type) : std::string(name(tensor.dtype)),
                     shape_text(typed ? tensor.original_shape : tensor.shape), grouped(tensor.bytes),
                     files[tensor.file]});
   }

@@ -93,6 +93,7 @@ class verdicts {
 
 void verify_tensors(const verify_request& request, verdicts& results) {
   const checksum_list listed = read_checksum_list(request.checksums);
+  watch_for_interrupts();
   std::map<std::string_view, const tensor_digest*> expected;
   for (const tensor_digest& one : listed.tensors) expected[one.name] = &one;
 
@@ -156,6 +157,9 @@ std::string mismatch_of(const whole_file& file) {
 
 void verify_files(const verify_request& request, verdicts& results, output& out) {
   std::vector<whole_file> files = files_of(request.load);
+  // After the read of the catalog, which can wait for a server. Until now, a signal ends the
+  // process at once.
+  watch_for_interrupts();
   bool any = false;
   for (const whole_file& file : files) any = any || !file.expected.empty();
   if (!any) {
@@ -175,7 +179,6 @@ void verify_files(const verify_request& request, verdicts& results, output& out)
 }  // namespace
 
 void verify_checkpoint(const verify_request& request, output& out) {
-  watch_for_interrupts();
   verdicts results(request, out);
   if (request.checksums.empty()) {
     verify_files(request, results, out);

@@ -127,30 +127,30 @@ void add_delta(CLI::App& root, delta_request& request) {
       ->required()
       ->type_name("PATH");
   add_level(delta, "--level,-l", request.zstd_level, "Level of zstd, 1 to 22. Default: 3");
+  const choices<delta_encoding> encodings = {{"xor", delta_encoding::exclusive_or},
+                                             {"overwrite", delta_encoding::overwrite}};
+  const auto take_encoding = [&request, encodings](const std::string& text) {
+    if (!request.indexed) request.indexed.emplace();
+    request.indexed->encoding = chosen("--indexed", text, encodings);
+  };
   CLI::Option* const encoding =
       delta
           .add_option_function<std::string>(
-              "--indexed",
-              [&request](const std::string& name) {
-                if (!request.indexed) request.indexed.emplace();
-                request.indexed->encoding =
-                    name == "xor" ? delta_encoding::exclusive_or : delta_encoding::overwrite;
-              },
+              "--indexed", take_encoding,
               "Write a folder with an index, as slime, SGLang and ModelExpress read it, with this\n"
               "encoding of changed bytes. The name of the folder has the version: weight_v000007")
-          ->check(CLI::IsMember({"xor", "overwrite"}))
-          ->type_name("xor|overwrite");
+          ->type_name(names_of(encodings));
+  const choices<delta_checksum> checksums = {{"xxh3-128", delta_checksum::xxh3_128},
+                                             {"adler32", delta_checksum::adler32}};
+  const auto take_checksum = [&request, checksums](const std::string& text) {
+    if (!request.indexed) request.indexed.emplace();
+    request.indexed->checksum = chosen("--checksum", text, checksums);
+  };
   delta
       .add_option_function<std::string>(
-          "--checksum",
-          [&request](const std::string& name) {
-            if (!request.indexed) request.indexed.emplace();
-            request.indexed->checksum =
-                name == "adler32" ? delta_checksum::adler32 : delta_checksum::xxh3_128;
-          },
+          "--checksum", take_checksum,
           "The digests of --indexed. ModelExpress reads adler32. Default: xxh3-128")
-      ->check(CLI::IsMember({"xxh3-128", "adler32"}))
-      ->type_name("xxh3-128|adler32")
+      ->type_name(names_of(checksums))
       ->needs(encoding);
   delta.parse_complete_callback([&request] {
     if (!request.indexed) require_zt("--output,-o", request.to);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command_line.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <sstream>
+#include <system_error>
 
 #include "loader_options.hpp"
 #include "net.hpp"
@@ -46,14 +50,29 @@ constexpr const char* about_places =
     "PATH is a file or a block device, which is only read, or a folder. In a folder the probe\n"
     "reads a temporary file of 8 MiB without a name, which disappears when the probe ends.\n";
 
+constexpr double seconds_max = 86'400;
+constexpr double tune_seconds_min = 1;
 constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
 
 const choices<page_kind> page_kinds = {
     {"4k", page_kind::small}, {"thp", page_kind::transparent}, {"hugetlb", page_kind::hugetlb}};
 
-void add_seconds(CLI::App& app, const std::string& option, double& target,
-                 const std::string& help) {
-  app.add_option(option, target, help)->type_name("S")->check(CLI::Range(0.001, 86'400.0));
+void add_seconds(CLI::App& app, const std::string& option, double& target, const std::string& help,
+                 double least = 0.001) {
+  const auto take = [&target, option, least](const std::string& text) {
+    const char* const end = text.data() + text.size();
+    double seconds = 0;
+    const auto [stopped, problem] = std::from_chars(text.data(), end, seconds);
+    // The comparison is false for NaN, too.
+    const bool is_valid = seconds >= least && seconds <= seconds_max;
+    if (problem != std::errc() || stopped != end || !is_valid) {
+      tool::refuse(
+          option, text,
+          fmt::format("is invalid, expected a number of seconds from {} to 86,400", least));
+    }
+    target = seconds;
+  };
+  app.add_option_function<std::string>(option, take, help)->type_name("S");
 }
 
 void add_runs(CLI::App& app, std::uint32_t& runs, const std::string& help) {
@@ -82,6 +101,10 @@ void add_sizes(CLI::App& app, const std::string& option, std::vector<std::uint64
   };
   add_list(app, option, target, take, "SIZE,...", help);
 }
+
+constexpr const char* about_fio_jobs =
+    "\nThreads are jobs of fio. Several jobs are refused if buffered reads are cold, or\n"
+    "if --bytes is less than a block for each job";
 
 // The group of option names of fio, for users who have a job file.
 const char* const fio_names = "Option names of fio";
@@ -122,7 +145,8 @@ void add_common(CLI::App& app, cell& config) {
       app, "--state", config.state,
       {{"cold", cache_state::cold}, {"warm", cache_state::warm}, {"as-is", cache_state::as_is}},
       "State of the page cache before each run. cold, warm: set up, then verified\n"
-      "with cachestat. as-is: neither set up nor verified. Default: cold");
+      "with cachestat. A cold block device may have up to 1 % in the page cache.\n"
+      "as-is: neither set up nor verified. Default: cold");
   add_number(app, "--rings", config.rings, most, "Number of rings in each thread. Default: 1");
   add_number(app, "--threads,--numjobs", config.threads, most,
              "Number of threads with rings. Default: 1");
@@ -164,7 +188,8 @@ void add_run(CLI::App& root, run_request& request, run_extras& extras) {
               "Maximum time of a run. Default: 5");
   add_runs(run, request.runs, "Number of runs. The median is reported. Default: 1");
   run.add_flag("--with-fio", request.with_fio,
-               "Measure the same with fio, alternating, and report the ratio");
+               std::string("Measure the same with fio, alternating, and report the ratio.") +
+                   about_fio_jobs);
   run.add_flag("--json", request.json, "Print one JSON object");
 }
 
@@ -185,8 +210,10 @@ void add_sweep(CLI::App& root, sweep_request& request) {
   add_common(sweep, request.base);
   add_seconds(sweep, "--seconds", request.base.seconds, "The time of each run. Default: 0.5");
   add_runs(sweep, request.runs, "Number of runs of each cell. Default: 5");
-  sweep.add_flag("--with-fio", request.with_fio,
-                 "Measure each cell also with fio, alternating, and report the ratio");
+  sweep.add_flag(
+      "--with-fio", request.with_fio,
+      std::string("Measure each cell also with fio, alternating, and report the ratio.") +
+          about_fio_jobs);
   sweep.add_flag("--json", request.json, "Print one JSON object");
   sweep
       .add_option("--html", request.html,
@@ -220,7 +247,8 @@ void add_tune(CLI::App& root, tune_request& request) {
   CLI::App& tune = *root.add_subcommand(
       "tune", "Find good limits in under a minute, and their gain over the defaults");
   add_target(tune, request.path, about_checkpoint_targets);
-  add_seconds(tune, "--seconds", request.seconds, "Maximum time of all measurements. Default: 50");
+  add_seconds(tune, "--seconds", request.seconds,
+              "Maximum time of all measurements, at least 1. Default: 50", tune_seconds_min);
   tune.add_flag("--json", request.json, "Print one JSON object");
 }
 

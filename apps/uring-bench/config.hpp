@@ -78,7 +78,8 @@ struct measurement {
 
   double cpu_seconds = 0;         // This process, including kernel workers of its rings.
   double cpu_kernel_seconds = 0;  // Kernel threads and interrupts of the machine.
-  double foreign_processors = 0;  // Number of processors that other processes used.
+  /// Number of processors that other processes used. 0 for an interval of a few clock ticks.
+  double foreign_processors = 0;
   double longest_submit_seconds = 0;
   // Reads that were passed to kernel workers. Empty if unknown.
   std::optional<std::uint64_t> punts;

@@ -16,6 +16,7 @@
 #include "failure.hpp"
 #include "interrupts.hpp"
 #include "run_program.hpp"
+#include "size.hpp"
 
 namespace ringload::bench {
 
@@ -104,6 +105,19 @@ std::vector<std::string> fio_arguments(const target& source, const cell& config)
     throw tool::usage_error("--with-fio: fio reads into slots, so compare with --into slots");
   }
   if (config.rings != 1) throw tool::usage_error("--with-fio: fio has one ring in each thread");
+  const bool rings = config.with == method::ring;
+  const std::uint64_t jobs = rings ? config.threads : config.depth;
+  if (config.cold_once() && jobs > 1) {
+    throw tool::usage_error(
+        "--with-fio: each of several jobs of fio reads the same bytes, which are cold only for the "
+        "first job; compare with --route direct, --state warm, or one thread");
+  }
+  if (config.bytes_max > 0 && jobs > 1 && config.bytes_max / jobs < config.block_bytes) {
+    throw tool::usage_error(fmt::format(
+        "--with-fio: --bytes {} is less than a block for each of {} jobs of fio, "
+        "expected at least {}",
+        tool::grouped(config.bytes_max), jobs, tool::grouped(jobs * config.block_bytes)));
+  }
   std::string names;
   for (const target::file& one : source.files()) {
     if (!names.empty()) names += ':';
@@ -112,7 +126,6 @@ std::vector<std::string> fio_arguments(const target& source, const cell& config)
       names += c;
     }
   }
-  const bool rings = config.with == method::ring;
   std::vector<std::string> arguments = {
       "fio",
       "--name=cell",
@@ -124,7 +137,7 @@ std::vector<std::string> fio_arguments(const target& source, const cell& config)
                                     : config.with == method::threads ? "psync"
                                                                      : "mmap"),
       fmt::format("--iodepth={}", rings ? config.depth : 1),
-      fmt::format("--numjobs={}", rings ? config.threads : config.depth),
+      fmt::format("--numjobs={}", jobs),
       "--thread",
       "--group_reporting",
       fmt::format("--direct={}", config.by == route::direct ? 1 : 0),
@@ -140,7 +153,6 @@ std::vector<std::string> fio_arguments(const target& source, const cell& config)
   if (config.sqpoll) arguments.emplace_back("--sqthread_poll");
   if (config.iopoll) arguments.emplace_back("--hipri");
   if (config.bytes_max > 0) {
-    const std::uint64_t jobs = rings ? config.threads : config.depth;
     arguments.push_back(fmt::format("--io_size={}", config.bytes_max / jobs));
   }
   arguments.push_back(

@@ -44,6 +44,19 @@ double seconds_since(clock::time_point begin) {
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
+// Calls `work` with a stop token, in a thread of its own. Requests a stop when the first signal is
+// received, and then throws `tool::interrupted`.
+template <class Work>
+auto stopped_by_signal(const Work& work) {
+  std::stop_source stop;
+  auto result = std::async(std::launch::async, [&] { return work(stop.get_token()); });
+  while (result.wait_for(20ms) != std::future_status::ready) {
+    if (tool::interrupt_signal() != 0) stop.request_stop();
+  }
+  tool::throw_if_interrupted();
+  return result.get();
+}
+
 // A file of the target, with connections of its own.
 class net_file {
  public:
@@ -56,14 +69,7 @@ class net_file {
       if (each.store() && each.store()->has_name(request.target)) with_.push_back(std::move(each));
     }
     if (with_.empty()) fail(request.target, "this is not an address on the network");
-    const clock::time_point begin = clock::now();
-    const found_source location = with_.front().store()->find(request.target, {});
-    if (!location.folder) fail(request.target, "it is on this machine");
-    const std::string file = location.file.empty() ? shard_of(*location.folder) : location.file;
-    name_ = location.folder->path_of(file);
-    if (file.ends_with(".index.json")) fail(name_, "this is an index: name one of its shards");
-    source_ = location.folder->open(file, {});
-    opening_seconds_ = seconds_since(begin);
+    stopped_by_signal([&](const std::stop_token& stop) { open(request, stop); });
   }
 
   byte_source& source() const noexcept { return *source_; }
@@ -71,8 +77,20 @@ class net_file {
   double opening_seconds() const noexcept { return opening_seconds_; }
 
  private:
-  static std::string shard_of(byte_folder& folder) {
-    std::vector<std::string> names = folder.names({});
+  void open(const net_request& request, const std::stop_token& stop) {
+    const clock::time_point begin = clock::now();
+    const found_source location = with_.front().store()->find(request.target, stop);
+    if (!location.folder) fail(request.target, "it is on this machine");
+    const std::string file =
+        location.file.empty() ? shard_of(*location.folder, stop) : location.file;
+    name_ = location.folder->path_of(file);
+    if (file.ends_with(".index.json")) fail(name_, "this is an index: name one of its shards");
+    source_ = location.folder->open(file, stop);
+    opening_seconds_ = seconds_since(begin);
+  }
+
+  static std::string shard_of(byte_folder& folder, const std::stop_token& stop) {
+    std::vector<std::string> names = folder.names(stop);
     std::ranges::sort(names);
     for (const char* const end : {".safetensors", ".gguf", ".bin"}) {
       const auto at = std::ranges::find_if(
@@ -183,18 +201,26 @@ class reading {
 
 double small_request(byte_source& source) {
   std::vector<std::byte> memory(1);
+  std::stop_source stop;
+  source_read read(source.bytes() - 1, memory);
+  read.stop = stop.get_token();
   std::promise<void> ended;
   auto end = ended.get_future();
   const clock::time_point begin = clock::now();
-  source.read_async({source.bytes() - 1, memory}, [&](std::exception_ptr failed) {
+  source.read_async(read, [&](std::exception_ptr failed) {
     if (failed) {
       ended.set_exception(std::move(failed));
     } else {
       ended.set_value();
     }
   });
+  while (end.wait_for(20ms) != std::future_status::ready) {
+    if (tool::interrupt_signal() != 0) stop.request_stop();
+  }
+  const double seconds = seconds_since(begin);
+  tool::throw_if_interrupted();
   end.get();
-  return seconds_since(begin);
+  return seconds;
 }
 
 void look_once(const net_request& request, net_findings& out) {

@@ -30,6 +30,7 @@ enum class net_wall : std::uint8_t {
   processor,    // The processor of this machine: one thread receives and decrypts.
   connections,  // The rate of one connection. More connections may increase the rate.
   beyond,       // The limit is in the network or in the server.
+  unknown,      // No cell has at most half of the connections, so no growth was measured.
 };
 
 struct net_findings {
@@ -50,7 +51,7 @@ struct net_findings {
 
 std::vector<net_cell> cells_of(const net_request& request);
 
-/// Returns "processor", "connections" or "beyond".
+/// Returns "processor", "connections", "beyond" or "unknown".
 std::string_view name(net_wall wall) noexcept;
 
 std::string net_text(const net_findings& all);

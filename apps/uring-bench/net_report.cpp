@@ -42,6 +42,9 @@ std::string verdict_of(const net_findings& all) {
              "(remote_options::threads) may give more";
     case net_wall::connections:
       return "the wall is what one connection carries: even more connections may give more";
+    case net_wall::unknown:
+      return "the wall is not known: to tell whether more connections give more, --connections "
+             "needs a number and at least twice that number, such as 8,16";
     case net_wall::beyond: break;
   }
   return "the wall is the network or the server: more connections give no more";
@@ -70,10 +73,14 @@ net_wall net_findings::wall() const {
   for (const measured_net_cell& each : cells) most = std::max(most, each.config.connections);
   double by_most = 0;
   double by_half = 0;
+  bool has_half = false;
   for (const measured_net_cell& each : cells) {
-    double& rate = each.config.connections > most / 2 ? by_most : by_half;
+    const bool is_half = each.config.connections <= most / 2;
+    has_half = has_half || is_half;
+    double& rate = is_half ? by_half : by_most;
     rate = std::max(rate, each.measurements.gb_per_s());
   }
+  if (!has_half) return net_wall::unknown;
   const bool grows = by_half > 0 && by_most >= by_half * growth_min;
   return grows ? net_wall::connections : net_wall::beyond;
 }
@@ -90,6 +97,7 @@ std::string_view name(net_wall wall) noexcept {
   switch (wall) {
     case net_wall::processor: return "processor";
     case net_wall::connections: return "connections";
+    case net_wall::unknown: return "unknown";
     case net_wall::beyond: break;
   }
   return "beyond";

@@ -25,7 +25,7 @@ std::uint64_t meminfo_bytes(const std::string& wanted) {
 }
 
 // Fails if too little memory is available. Otherwise the machine would swap or the OOM killer run.
-void check_memory(std::uint64_t bytes, page_kind pages) {
+void check_memory(std::uint64_t bytes, page_kind pages, destination into) {
   if (pages == page_kind::hugetlb) {
     const std::uint64_t free_pages = meminfo_bytes("HugePages_Free");
     const std::uint64_t needed = (bytes + huge_page_bytes - 1) / huge_page_bytes;
@@ -36,8 +36,11 @@ void check_memory(std::uint64_t bytes, page_kind pages) {
   }
   const std::uint64_t available = meminfo_bytes("MemAvailable");
   if (available > 0 && bytes > available / 10 * 9) {
+    const char* const advice = into == destination::slots
+                                   ? "smaller blocks or fewer reads in flight need less"
+                                   : "--bytes reads less of the target";
     fail("memory", tool::both_sizes(bytes) + " are needed and " + tool::both_sizes(available) +
-                       " are available; --bytes reads less of the target");
+                       " are available; " + advice);
   }
 }
 
@@ -49,7 +52,7 @@ mapping& read_buffer::take(std::uint64_t bytes, page_kind pages, destination int
   const bool fits = kept_.bytes() >= whole && kept_.bytes() <= whole + whole / 4 + huge_page_bytes;
   if (into != destination::fresh && !fresh_ && asked_ == pages && fits) return kept_;
   give_back();
-  check_memory(whole, pages);
+  check_memory(whole, pages, into);
   auto made = mapping::make(whole, pages);
   if (!made) fail("memory", message_of(made.error()));
   kept_ = std::move(*made);

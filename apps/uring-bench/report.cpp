@@ -22,6 +22,8 @@ std::string share_text(const std::optional<double>& share) {
 }
 
 double cpu(const measurement& m) { return m.cpu_s_per_gib(); }
+double all_cpu(const measurement& m) { return m.cpu_s_per_gib_with_kernel(); }
+double iops_of(const measurement& m) { return m.iops(); }
 
 void append_optional(std::string& text, const std::optional<double>& value) {
   if (value) {
@@ -58,7 +60,8 @@ std::string run_text(const run_request& request, const compared& comparison) {
   std::string text = line("cell", describe(request.config));
   text += line("read", fmt::format("{} in {:.3f} s, {} reads", tool::both_sizes(m.bytes), m.seconds,
                                    tool::grouped(m.reads)));
-  std::string rate = fmt::format("{:.3f} GB/s, {:.0f} IOPS", m.gb_per_s(), m.iops());
+  std::string rate = fmt::format("{:.3f} GB/s, {:.0f} IOPS", comparison.ours.gb_per_s(),
+                                 comparison.ours.median_of(iops_of));
   if (comparison.ours.runs().size() > 1) {
     rate += fmt::format("; median of {}, {:.3f} to {:.3f}", comparison.ours.runs().size(),
                         comparison.ours.least_gb_per_s(), comparison.ours.most_gb_per_s());
@@ -70,10 +73,10 @@ std::string run_text(const run_request& request, const compared& comparison) {
                                   microseconds(l.percentile(0.5)), microseconds(l.percentile(0.9)),
                                   microseconds(l.percentile(0.99)),
                                   microseconds(l.percentile(0.999)), microseconds(l.largest())));
-  text += line("processor",
-               fmt::format("{:.4f} s per GiB, {:.4f} with kernel threads and "
-                           "interrupts; others kept {:.2f} processors busy",
-                           m.cpu_s_per_gib(), m.cpu_s_per_gib_with_kernel(), m.foreign_processors));
+  text += line("processor", fmt::format("{:.4f} s per GiB, {:.4f} with kernel threads and "
+                                        "interrupts; others kept {:.2f} processors busy",
+                                        comparison.ours.median_of(cpu),
+                                        comparison.ours.median_of(all_cpu), m.foreign_processors));
   if (m.request_bytes) {
     text += line("drive saw", "requests of " +
                                   tool::binary_size(static_cast<std::uint64_t>(*m.request_bytes)) +
@@ -111,11 +114,11 @@ void append_run(std::string& text, const run_request& request, const compared& c
   tool::json_object object(text);
   object.field("schema_version", tool::schema_version)
       .field("target", request.path)
-      .field("gb_per_s", m.gb_per_s())
-      .field("iops", m.iops());
+      .field("gb_per_s", comparison.ours.gb_per_s())
+      .field("iops", comparison.ours.median_of(iops_of));
   append_latency(object.key_of_next("latency_us"), m.latency);
-  object.field("cpu_s_per_gib", m.cpu_s_per_gib())
-      .field("cpu_s_per_gib_with_kernel", m.cpu_s_per_gib_with_kernel())
+  object.field("cpu_s_per_gib", comparison.ours.median_of(cpu))
+      .field("cpu_s_per_gib_with_kernel", comparison.ours.median_of(all_cpu))
       .field("bytes", m.bytes)
       .field("reads", m.reads)
       .field("seconds", m.seconds)

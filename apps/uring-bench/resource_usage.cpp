@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <fstream>
@@ -71,7 +72,8 @@ double own_seconds() {
   return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
-cpu_times of_machine() {
+// Without kernel threads, because their scan takes long.
+cpu_times times_now() {
   std::ifstream stat("/proc/stat");
   std::string name;
   std::array<std::uint64_t, 8> ticks = {};  // user nice system idle iowait irq softirq steal
@@ -79,19 +81,33 @@ cpu_times of_machine() {
   for (std::uint64_t& one : ticks) stat >> one;
   const std::uint64_t interrupts = ticks[5] + ticks[6];
   cpu_times now;
-  now.kernel = seconds_of_ticks(kernel_thread_ticks() + interrupts);
+  now.own = own_seconds();
+  now.kernel = seconds_of_ticks(interrupts);
   now.busy = seconds_of_ticks(ticks[0] + ticks[1] + ticks[2] + interrupts);
   return now;
 }
 
 }  // namespace
 
-cpu_account::cpu_account() : before_(of_machine()) { before_.own = own_seconds(); }
+// The scan of the kernel threads is the first step at the beginning and the last step at the end.
+// So its processor time counts neither as `own` nor as `busy`.
+cpu_account::cpu_account() {
+  const double kernel_threads = seconds_of_ticks(kernel_thread_ticks());
+  before_ = times_now();
+  before_.kernel += kernel_threads;
+}
 
 cpu_times cpu_account::spent() const {
-  const double own = own_seconds();
-  const cpu_times now = of_machine();
-  return {own - before_.own, now.kernel - before_.kernel, now.busy - before_.busy};
+  cpu_times now = times_now();
+  now.kernel += seconds_of_ticks(kernel_thread_ticks());
+  return {now.own - before_.own, now.kernel - before_.kernel, now.busy - before_.busy};
+}
+
+double foreign_processors(const cpu_times& spent, double seconds) {
+  constexpr std::uint64_t ticks_min = 5;
+  if (seconds < seconds_of_ticks(ticks_min)) return 0;
+  const double processors = std::max(1.0, static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  return std::clamp((spent.busy - spent.own - spent.kernel) / seconds, 0.0, processors);
 }
 
 std::optional<drive_counts> drive_now(::dev_t drive) {

@@ -33,6 +33,11 @@ class cpu_account {
   cpu_times before_;
 };
 
+/// Returns the number of processors that other processes used, at most the number of processors of
+/// the machine. Returns 0 for an interval shorter than 5 clock ticks, because the error of a tick
+/// would be too large.
+double foreign_processors(const cpu_times& spent, double seconds);
+
 struct drive_counts {
   std::uint64_t reads = 0;
   std::uint64_t bytes = 0;
@@ -43,7 +48,7 @@ struct drive_counts {
 std::optional<drive_counts> drive_now(::dev_t drive);
 
 /// Returns the number of threads of this process whose name has this beginning: "iou-wrk" for
-/// kernel workers.
+/// kernel workers. The kernel workers of a ring end with the thread that created the ring.
 std::uint32_t threads_named(std::string_view beginning);
 
 /// Counts the reads that this thread, and threads that it starts later, pass to kernel workers

@@ -23,8 +23,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The maximum growth of a file's share in the page cache after direct reads.
-constexpr double gained_share_max = 0.01;
 constexpr double still_warm_share = 0.99;
 
 std::vector<std::uint64_t> sizes_of(const target& source) {
@@ -50,7 +48,8 @@ std::unique_ptr<team_member> make_member(const course& on, std::uint32_t index) 
 // The threads of one run. Prepares, starts and joins the threads together.
 class team {
  public:
-  team(const course& on, std::uint32_t size) : on_(on), ready_(size), start_(1) {
+  team(const course& on, std::uint32_t size)
+      : on_(on), ready_(size), start_(1), ended_(size), leave_(1) {
     for (std::uint32_t i = 0; i < size; ++i) members_.push_back(make_member(on, i));
     failures_.resize(size);
     threads_.reserve(size);
@@ -76,8 +75,17 @@ class team {
     started_ = true;
   }
 
+  // Waits until every thread has ended its reads. The threads exist until join(), because the
+  // kernel workers of a ring end with the thread that created the ring.
+  void wait() {
+    start();
+    ended_.wait();
+  }
+
   void join() {
     start();
+    if (!left_) leave_.count_down();
+    left_ = true;
     for (std::thread& one : threads_) {
       if (one.joinable()) one.join();
     }
@@ -110,6 +118,8 @@ class team {
     ready_.count_down();
     start_.wait();
     if (!failures_[index]) guarded(index, [&] { members_[index]->read(); });
+    ended_.count_down();
+    leave_.wait();
   }
 
   template <class Work>
@@ -127,24 +137,26 @@ class team {
   std::vector<std::thread> threads_;
   std::latch ready_;
   std::latch start_;
+  std::latch ended_;
+  std::latch leave_;
   bool started_ = false;
+  bool left_ = false;
 };
 
 void verify_afterwards(const target& source, const cell& config, measurement& m) {
   m.cached_share_after = source.cached_share();
   if (config.state == cache_state::as_is || !m.cached_share_after) return;
   const double after = *m.cached_share_after;
-  const auto percent = std::to_string(static_cast<int>(after * 100));
-  if (config.by == route::direct && config.state == cache_state::cold && after > gained_share_max) {
+  if (config.by == route::direct && config.state == cache_state::cold && after > cold_share_max) {
     fail(source.path(),
-         "the page cache has " + percent +
-             " % of it after direct reads: this file system reads through the cache, or "
+         "the page cache has " + percent_text(after) +
+             " of it after direct reads: this file system reads through the cache, or "
              "somebody else reads the file");
   }
   if (config.by == route::buffered && config.state == cache_state::warm &&
       after < still_warm_share) {
-    fail(source.path(),
-         "the file did not stay in the page cache during the run: " + percent + " % is left");
+    fail(source.path(), "the file did not stay in the page cache during the run: " +
+                            percent_text(after) + " is left");
   }
 }
 
@@ -158,7 +170,9 @@ void check(const cell& config) {
   if (config.by == route::direct && config.block_bytes % 512 != 0) {
     wrong("--block: must be a multiple of 512 for direct reads, better of 4,096");
   }
-  if (config.depth < 1 || config.depth > 4096) wrong("--depth: must be 1 to 4096");
+  if (config.depth < 1 || config.depth > 4096) {
+    wrong("--depth, --bytes-in-flight: the reads in flight of a ring must be 1 to 4,096");
+  }
   if (config.rings < 1 || config.rings > 64) wrong("--rings: must be 1 to 64");
   if (config.threads < 1 || config.threads > 256) wrong("--threads: must be 1 to 256");
   if (!(config.seconds > 0) || config.seconds > 86'400) wrong("--seconds: must be more than 0");
@@ -170,7 +184,9 @@ void check(const cell& config) {
     if (config.rings != 1) wrong("--rings: only with --engine ring");
     if (config.threads != 1)
       wrong("--threads: only with --engine ring; --depth sets the number of other threads");
-    if (config.depth > 256) wrong("--depth: must be at most 256 threads");
+    if (config.depth > 256) {
+      wrong("--depth, --bytes-in-flight: the number of threads must be at most 256");
+    }
   }
   if (config.with == method::mmap && config.by == route::direct) {
     wrong("--engine mmap: needs --route buffered, because a mapping uses the page cache");
@@ -214,19 +230,20 @@ measurement run(const target& source, const cell& config, read_buffer& memory) {
     drive_before = drive_now(source.drive());
     begin = blocks.counted_from();
   }
-  readers.join();
+  readers.wait();
   m.seconds = std::chrono::duration<double>(clock::now() - begin).count();
   const cpu_times cpu = processors.spent();
   const auto drive_after = drive_now(source.drive());
+  m.kernel_workers = threads_named("iou-wrk");
+  readers.join();
   tool::throw_if_interrupted();
   readers.rethrow();
 
   readers.add_to(m);
-  m.kernel_workers = threads_named("iou-wrk");
   m.punts = config.with == method::ring ? punts.count() : std::nullopt;
   m.cpu_seconds = cpu.own;
   m.cpu_kernel_seconds = cpu.kernel;
-  m.foreign_processors = std::max(0.0, (cpu.busy - cpu.own - cpu.kernel) / m.seconds);
+  m.foreign_processors = foreign_processors(cpu, m.seconds);
   if (drive_before && drive_after && drive_after->reads > drive_before->reads) {
     m.request_bytes = static_cast<double>(drive_after->bytes - drive_before->bytes) /
                       static_cast<double>(drive_after->reads - drive_before->reads);

@@ -88,6 +88,9 @@ std::vector<cell> cells_of(const sweep_request& request) {
 }
 
 void sweep(const sweep_request& original, tool::output& out) {
+  if (original.blocks.empty() || original.bytes_in_flight.empty()) {
+    throw tool::usage_error("an empty list leaves nothing to measure");
+  }
   sweep_request request = original;
   if (request.pages.empty()) {
     request.pages = {page_kind::small, page_kind::transparent};
@@ -95,12 +98,11 @@ void sweep(const sweep_request& original, tool::output& out) {
   }
   std::vector<cell> cells = cells_of(request);
   if (request.with_fio) std::transform(cells.begin(), cells.end(), cells.begin(), comparable);
-  if (cells.empty()) throw tool::usage_error("an empty list leaves nothing to measure");
   for (const cell& one : cells) check(one);
   tool::watch_for_interrupts();
   const target source(request.path, request.base.by);
   if (request.with_fio) {
-    static_cast<void>(fio_arguments(source, cells.front()));
+    for (const cell& one : cells) static_cast<void>(fio_arguments(source, one));
     if (fio_version().empty()) fail("--with-fio", "there is no fio here");
   }
   std::optional<page_file> page;

@@ -9,6 +9,7 @@
 #include "json.hpp"
 #include "size.hpp"
 #include "sweep.hpp"
+#include "text.hpp"
 
 namespace ringload::bench {
 
@@ -91,7 +92,7 @@ void append_cell(std::string& text, const swept_cell& one) {
 std::string sweep_text(const swept& all) {
   std::string text;
   for (const auto& [name, value] : all.about) text += fmt::format("{:<12}{}\n", name, value);
-  text += fmt::format("{:<12}{}\n", "target", all.path);
+  text += fmt::format("{:<12}{}\n", "target", tool::printable(all.path));
   for (const page_kind pages : kinds_in(all)) {
     const std::string on = fmt::format("on {} pages", name(pages));
     append_table(text, all, pages, "GB/s " + on + ", medians", [](const swept_cell& one) {

@@ -2,6 +2,7 @@
 #include "target.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -59,6 +60,17 @@ void read_through(const target::file& one) {
 
 }  // namespace
 
+bool has_state(cache_state state, double share, bool is_block_device) noexcept {
+  switch (state) {
+    case cache_state::cold: return share <= (is_block_device ? cold_share_max : 0);
+    case cache_state::warm: return share >= warm_share;
+    case cache_state::as_is: break;
+  }
+  return true;
+}
+
+std::string percent_text(double share) { return fmt::format("{:.4g} %", share * 100); }
+
 target::target(const std::string& path, route by) : path_(path) {
   struct ::stat status = {};
   if (::stat(path.c_str(), &status) != 0) fail(errno, path);
@@ -81,7 +93,8 @@ void target::close_list() {
   for (const file& one : files_) bytes_ += one.bytes;
   struct ::stat status = {};
   if (::fstat(files_.front().fd.get(), &status) != 0) fail(errno, path_);
-  drive_ = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev;
+  is_block_device_ = S_ISBLK(status.st_mode);
+  drive_ = is_block_device_ ? status.st_rdev : status.st_dev;
 }
 
 void target::add(const std::string& path, route by) {
@@ -129,8 +142,7 @@ std::optional<double> target::establish(cache_state state) const {
                       ": cachestat is refused (a kernel before 6.5, or a file that is not yours); "
                       "--state as-is measures without the claim");
     }
-    if (state == cache_state::cold && *share == 0) return share;
-    if (state == cache_state::warm && *share >= warm_share) return share;
+    if (has_state(state, *share, is_block_device_)) return share;
     for (const file& one : files_) {
       if (state == cache_state::warm) {
         read_through(one);
@@ -142,9 +154,8 @@ std::optional<double> target::establish(cache_state state) const {
     }
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  const int percent = static_cast<int>(*share * 100);
-  fail(path_, "cannot be made " + state_name + ": the page cache has " + std::to_string(percent) +
-                  " % of it");
+  fail(path_,
+       "cannot be made " + state_name + ": the page cache has " + percent_text(*share) + " of it");
 }
 
 }  // namespace ringload::bench

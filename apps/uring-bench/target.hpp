@@ -16,6 +16,17 @@
 
 namespace ringload::bench {
 
+/// The maximum share of a cold block device in the page cache. A mounted file system keeps some
+/// blocks of its device there. Also the maximum share of any target after direct reads.
+inline constexpr double cold_share_max = 0.01;
+
+/// Returns true if a target with this share of cached bytes has the state. A cold file must have no
+/// cached byte.
+bool has_state(cache_state state, double share, bool is_block_device) noexcept;
+
+/// Returns a share as text: "0.012 %".
+std::string percent_text(double share);
+
 class target {
  public:
   struct file {
@@ -54,6 +65,7 @@ class target {
   std::vector<file> files_;
   std::uint64_t bytes_ = 0;
   ::dev_t drive_ = 0;
+  bool is_block_device_ = false;
 };
 
 }  // namespace ringload::bench

@@ -31,6 +31,7 @@ constexpr std::uint64_t pinned_bytes_max = std::uint64_t{128} << 20;
 constexpr double gain_min = 1.03;
 constexpr double quick_seconds = 0.2;
 constexpr double close_seconds = 0.5;
+constexpr double close_seconds_min = 0.05;
 constexpr std::size_t finalists = 3;
 constexpr std::size_t loads_max = 9;  // For each setting.
 
@@ -133,9 +134,12 @@ class tuning {
     if (order.size() > finalists) order.resize(finalists);
     order.insert(order.begin(), 0);
     do {
+      // If little time is left, the runs are shorter.
+      const double seconds = std::clamp(seconds_left() / static_cast<double>(order.size()),
+                                        close_seconds_min, close_seconds);
       for (const std::size_t one : order) {
         candidate& c = result_.all[one];
-        c.close.add(bench::run(source_, lasting(close_seconds, c.options), memory_));
+        c.close.add(bench::run(source_, lasting(seconds, c.options), memory_));
       }
     } while (time_for(0.3));
     for (const std::size_t one : order) {

@@ -426,7 +426,31 @@ TEST_CASE("command line: keep takes sources, with names of their own or without"
   CHECK(complaint({"keep", "a", "--interval", "0"}).find("--interval") != std::string::npos);
   CHECK(complaint({"keep", "a=x", "--follow", "a=y"}).find("two models") != std::string::npos);
   CHECK(complaint({"keep", "--socket", "s"}).find("SOURCE") != std::string::npos);
-  CHECK(complaint({"keep", "a", "--socket", "s", "--mode", "1000"}).find("octal mode") !=
+  for (const char* mode : {"1000", "40000000000", "-1", "8", ""}) {
+    CHECK(complaint({"keep", "a", "--socket", "s", "--mode", mode}).find("octal mode") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("command line: --user of keep takes one number, and not the sources after it") {
+  const auto kept =
+      parsed_as<tool::keep_request>({"keep", "--socket", "s", "--user", "0", "m=m.safetensors"});
+  CHECK(kept.users == std::vector<unsigned>{0});
+  CHECK(kept.models == std::vector<tool::kept_source>{{"m", "m.safetensors", false}});
+}
+
+TEST_CASE("command line: delta has a choice of encodings and digests") {
+  const auto delta =
+      parsed_as<tool::delta_request>({"delta", "a", "b", "-o", "weight_v000001", "--indexed",
+                                      "overwrite", "--checksum", "adler32"});
+  REQUIRE(delta.indexed.has_value());
+  CHECK(delta.indexed->encoding == ringload::delta_encoding::overwrite);
+  CHECK(delta.indexed->checksum == ringload::delta_checksum::adler32);
+  CHECK(complaint({"delta", "a", "b", "-o", "d", "--indexed", "and"})
+            .starts_with("--indexed: 'and' is invalid, expected one of xor|overwrite"));
+  CHECK(complaint({"delta", "a", "b", "-o", "d", "--indexed", "xor", "--checksum", "md5"})
+            .starts_with("--checksum: 'md5' is invalid, expected one of xxh3-128|adler32"));
+  CHECK(complaint({"delta", "a", "b", "-o", "d", "--checksum", "adler32"}).find("--indexed") !=
         std::string::npos);
 }
 

@@ -100,3 +100,11 @@ printf '\377' | dd of="$work/damaged.zt" bs=1 seek="$offset" conv=notrunc status
 expect 0 "$ringload" load "$work/damaged.zt" --no-progress
 expect 1 "$ringload" load "$work/damaged.zt" --digests if-present --no-progress
 complains "damaged.zt: tensor 'hashed': its sha256 is"
+
+# The type of a tensor is text of the file. Its control characters do not reach the terminal.
+expect 0 "$ringload" convert "$data/gguf/blocks.gguf" "$work/blocks.zt" --no-progress
+escape=$(printf '\033')
+LC_ALL=C sed "s/gguf_typedq8_k/gguf_typed${escape}[2J/" "$work/blocks.zt" >"$work/escape.zt"
+expect 0 "$ringload" ls "$work/escape.zt"
+grep -q '^q8_k  *\\x1b\[2J ' "$work/out" || fail "the type is not shown: $(cat "$work/out")"
+[ "$(LC_ALL=C grep -c "$escape" "$work/out")" -eq 0 ] || fail "a control character of a type"

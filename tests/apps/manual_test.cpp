@@ -96,7 +96,8 @@ TEST_CASE(
   const sample program;
   const std::string bash = bash_completion(program.root);
   CHECK(has(bash, "-m|--mode) COMPREPLY=($(compgen -W 'fast slow' -- \"$current\"))"));
-  CHECK(has(bash, "--to) COMPREPLY=($(compgen -f -- \"$current\"))"));
+  CHECK(has(bash, "--to) mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); return"));
+  CHECK(has(bash, "*) mapfile -t COMPREPLY < <(compgen -f -- \"$current\") ;;"));
   CHECK(has(bash, "--name) COMPREPLY=();"));
   CHECK_FALSE(has(bash, "--force)"));
   const std::string fish = fish_completion(program.root);
@@ -109,4 +110,13 @@ TEST_CASE(
   for (const std::string& text : {bash, fish, zsh, man_page(program.root, {})}) {
     CHECK_FALSE(has(text, "secret"));
   }
+}
+
+TEST_CASE("manual: no check adds its text to the values of a choice of ringload") {
+  describe_command_line([](const CLI::App& root) {
+    const std::string bash = bash_completion(root);
+    CHECK(has(bash, "--indexed) COMPREPLY=($(compgen -W 'xor overwrite' -- \"$current\"))"));
+    CHECK(has(bash, "--checksum) COMPREPLY=($(compgen -W 'xxh3-128 adler32' -- \"$current\"))"));
+    CHECK_FALSE(has(man_page(root, manual_text), ":{"));
+  });
 }

@@ -112,6 +112,26 @@ TEST_CASE("a cell that contradicts itself is refused") {
   CHECK_THROWS_AS(run_cell_of({"--pages", "2M"}), usage_error);
 }
 
+TEST_CASE("a time that is no number of seconds is refused") {
+  for (const char* seconds : {"nan", "inf", "-1", "0.0001", "86401", "1s", ""}) {
+    CHECK_THROWS_AS(parsed({"net", "x", "--seconds", seconds}), usage_error);
+    CHECK_THROWS_AS(parsed({"tune", "x", "--seconds", seconds}), usage_error);
+    CHECK_THROWS_AS(parsed({"sweep", "x", "--seconds", seconds}), usage_error);
+  }
+  CHECK(std::get<net_request>(parsed({"net", "x", "--seconds", "1e-3"})).seconds == 0.001);
+  CHECK(std::get<tune_request>(parsed({"tune", "x", "--seconds", "1"})).seconds == 1);
+  // Shorter measurements would exceed their time.
+  CHECK_THROWS_AS(parsed({"tune", "x", "--seconds", "0.9"}), usage_error);
+}
+
+TEST_CASE("too many reads in flight are refused with the names of both options") {
+  for (const char* engine : {"ring", "threads"}) {
+    CHECK_THROWS_WITH_AS(
+        run_cell_of({"--engine", engine, "--block", "512", "--bytes-in-flight", "1T"}),
+        doctest::Contains("--depth, --bytes-in-flight"), usage_error);
+  }
+}
+
 TEST_CASE("a sweep takes lists") {
   const auto request = std::get<sweep_request>(parsed(
       {"sweep", "file", "--blocks", "1M,2M", "--bytes-in-flight", "8M", "--pages", "4k,thp"}));
@@ -138,6 +158,14 @@ TEST_CASE("stages take what a loader may use, as `ringload load` does and `tune`
   CHECK_THROWS_AS(parsed({"stages", "model", "--slots", "-1"}), usage_error);
   CHECK_THROWS_AS(parsed({"stages", "model", "--slot-bytes", "many"}), usage_error);
   CHECK_THROWS_AS(parsed({"stages", "model", "--device", "nonsense"}), usage_error);
+}
+
+TEST_CASE("help states the limit of a cold block device, and the refusals of --with-fio") {
+  for (const char* command : {"run", "sweep"}) {
+    CHECK(helps_with(command, "A cold block device may have up to 1 %"));
+    CHECK(helps_with(command, "Several jobs are refused if buffered reads are cold"));
+    CHECK(helps_with(command, "--bytes is less than a block for each job"));
+  }
 }
 
 TEST_CASE("help explains what a command takes, and nothing else") {

@@ -70,13 +70,61 @@ TEST_CASE("threads are fio's jobs, each with one read") {
   cell what;
   what.with = method::threads;
   what.by = route::buffered;
+  what.state = cache_state::warm;
   what.depth = 3;
   const auto arguments = fio_arguments(of, what);
   CHECK(has(arguments, "--ioengine=psync"));
   CHECK(has(arguments, "--numjobs=3"));
   CHECK(has(arguments, "--iodepth=1"));
+  CHECK(has(arguments, "--time_based"));
   // A cold file is cold for one pass only.
-  CHECK_FALSE(has(arguments, "--time_based"));
+  what.state = cache_state::cold;
+  what.depth = 1;
+  CHECK_FALSE(has(fio_arguments(of, what), "--time_based"));
+}
+
+TEST_CASE("fio: several jobs are refused for cold reads through the page cache") {
+  const sample file;
+  const target of(file.path, route::buffered);
+  cell what;
+  what.by = route::buffered;
+  CHECK_NOTHROW(fio_arguments(of, what));
+  what.threads = 2;
+  CHECK_THROWS_WITH_AS(fio_arguments(of, what), doctest::Contains("several jobs of fio"),
+                       ringload::tool::usage_error);
+  what.bytes_max = 1 << 30;
+  CHECK_THROWS_AS(fio_arguments(of, what), ringload::tool::usage_error);
+  what.state = cache_state::warm;
+  CHECK_NOTHROW(fio_arguments(of, what));
+  what.threads = 1;
+  what.state = cache_state::cold;
+  what.with = method::threads;
+  what.depth = 2;
+  CHECK_THROWS_AS(fio_arguments(of, what), ringload::tool::usage_error);
+}
+
+TEST_CASE("fio: several jobs are refused if --bytes is less than a block for each job") {
+  const sample file;
+  const target of(file.path, route::buffered);
+  cell what;
+  what.threads = 4;
+  what.block_bytes = 4096;
+  for (const std::uint64_t bytes : {3U, 4096U, 16383U}) {
+    what.bytes_max = bytes;
+    CHECK_THROWS_WITH_AS(fio_arguments(of, what),
+                         doctest::Contains("of 4 jobs of fio, expected at least 16,384"),
+                         ringload::tool::usage_error);
+  }
+  what.bytes_max = 16384;
+  CHECK(has(fio_arguments(of, what), "--io_size=4096"));
+  what.with = method::threads;
+  what.threads = 1;
+  what.depth = 5;
+  CHECK_THROWS_AS(fio_arguments(of, what), ringload::tool::usage_error);
+  // One job reads one block, as this program does.
+  what.depth = 1;
+  what.bytes_max = 3;
+  CHECK(has(fio_arguments(of, what), "--io_size=3"));
 }
 
 TEST_CASE("so many bytes are that many for all jobs together, and then it ends") {

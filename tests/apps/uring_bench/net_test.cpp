@@ -52,8 +52,27 @@ TEST_CASE("net: the wall is the processor, what a connection carries, or lies be
   CHECK(all.wall() == net_wall::beyond);
   all.cells[1] = cell_with(8, 1 << 20, 1.0, 0.9);
   CHECK(all.wall() == net_wall::processor);
-  all.cells = {cell_with(1, 1 << 20, 0.5, 0.3)};
+}
+
+TEST_CASE("net: without a cell of at most half of the connections the wall is unknown") {
+  net_findings all;
+  all.target = "hf://a/b";
+  for (const std::uint32_t connections : {1U, 16U}) {
+    all.cells = {cell_with(connections, 1 << 20, 0.5, 0.3)};
+    CHECK(all.wall() == net_wall::unknown);
+    const std::string text = net_text(all);
+    CHECK(text.find("the wall is not known") != text.npos);
+    CHECK(text.find("more connections give no more") == text.npos);
+    std::string json;
+    append_net(json, all);
+    CHECK(json.find("\"wall\": \"unknown\"") != json.npos);
+  }
+  all.cells = {cell_with(9, 1 << 20, 0.5, 0.3), cell_with(16, 1 << 20, 0.5, 0.3)};
+  CHECK(all.wall() == net_wall::unknown);
+  all.cells[0] = cell_with(8, 1 << 20, 0.5, 0.3);
   CHECK(all.wall() == net_wall::beyond);
+  all.cells = {cell_with(1, 1 << 20, 0.5, 0.95)};
+  CHECK(all.wall() == net_wall::processor);
 }
 
 TEST_CASE("net: the report names the file, the choice and the wall") {

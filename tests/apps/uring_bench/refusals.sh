@@ -27,13 +27,19 @@ expect 2 "$bench" run "$file" --block 1000
 complains '^uring-bench: usage: --block'
 expect 2 "$bench" run "$file" --into populated --with-fio
 complains '^uring-bench: usage: --with-fio: '
+for list in --blocks --bytes-in-flight; do
+  expect 2 "$bench" sweep "$file" $list ''
+  complains '^uring-bench: usage: an empty list leaves nothing to measure'
+done
 expect 2 "$bench" nonsense
 complains '^uring-bench: usage: '
 
 # More memory than there is, and pages that nobody reserved.
 truncate -s 64T "$work/sparse" 2>/dev/null || truncate -s 15T "$work/sparse"
 expect 1 "$bench" run "$work/sparse" --into populated --state as-is
-complains 'memory: .* are needed and .* are available'
+complains 'memory: .* are needed and .* are available; --bytes reads less of the target$'
+expect 1 "$bench" run "$file" --block 1G --depth 4096
+complains 'memory: .* are available; smaller blocks or fewer reads in flight need less$'
 if [ "$(cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages 2>/dev/null)" = 0 ]; then
   expect 1 "$bench" run "$file" --pages hugetlb
   complains 'are free; as root: sysctl vm.nr_hugepages='

@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/json/parse.hpp>
+
+#include "report.hpp"
+
 using namespace ringload::bench;
 
 namespace {
@@ -46,4 +50,32 @@ TEST_CASE("figures that follow from bytes and time") {
   const measurement nothing;
   CHECK(nothing.gb_per_s() == 0);
   CHECK(nothing.cpu_s_per_gib() == 0);
+}
+
+TEST_CASE("run: with an even number of runs, text, JSON and the ratio to fio have one median") {
+  compared comparison;
+  for (const double rate : {1.0, 2.0, 4.0, 8.0}) {
+    measurement m = of_rate(rate);
+    m.reads = static_cast<std::uint64_t>(rate * 1000);
+    m.cpu_seconds = 1;
+    comparison.ours.add(m);
+    comparison.fio.add(m);
+  }
+  run_request request;
+  request.path = "file";
+  const std::string text = run_text(request, comparison);
+  CHECK(text.find("3.000 GB/s, 3000 IOPS; median of 4, 1.000 to 8.000\n") != text.npos);
+  CHECK(text.find("1.000 of its rate, 1.00 of its processor time\n") != text.npos);
+  std::string json;
+  append_run(json, request, comparison);
+  const auto parsed = boost::json::parse(json);
+  const double rate = parsed.at("gb_per_s").to_number<double>();
+  CHECK(rate == doctest::Approx(3));
+  CHECK(parsed.at("iops").to_number<double>() == doctest::Approx(3000));
+  const auto& fio = parsed.at("fio");
+  CHECK(fio.at("rate_ratio").to_number<double>() ==
+        doctest::Approx(rate / fio.at("gb_per_s").to_number<double>()));
+  CHECK(fio.at("cpu_ratio").to_number<double>() ==
+        doctest::Approx(parsed.at("cpu_s_per_gib").to_number<double>() /
+                        fio.at("cpu_s_per_gib").to_number<double>()));
 }

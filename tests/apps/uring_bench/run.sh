@@ -60,6 +60,35 @@ fits uring-bench/run
   <"$work/out" >"$work/values" || fail "a field is missing"
 case $(measured runs_gb_per_s) in *,*,*) ;; *) fail "three runs" ;; esac
 
+# counts_workers: if the process of a run has a kernel worker, the run reports it. Direct reads on
+# tmpfs need a kernel worker, because they cannot be submitted without waiting.
+counts_workers() {
+  shared=$(mktemp /dev/shm/uring-bench-XXXXXX 2>/dev/null) ||
+    { echo "skipped: kernel workers: no file can be created in /dev/shm" && return; }
+  trap 'rm -rf "$work" "$shared"' EXIT
+  cp "$file" "$shared" || fail "cp"
+  "$bench" run "$shared" --state as-is --json --seconds 1 >"$work/out" 2>"$work/err" &
+  running=$!
+  has_worker=no
+  while kill -0 $running 2>/dev/null; do
+    ! cat /proc/$running/task/*/comm 2>/dev/null | grep -q '^iou-wrk' || has_worker=yes
+    sleep 0.05
+  done
+  if ! wait $running; then
+    complains 'this file system gives no direct reads'
+    echo "skipped: kernel workers: this kernel has no direct reads on tmpfs"
+  elif [ $has_worker = no ]; then
+    echo "skipped: kernel workers: this kernel uses no worker for direct reads on tmpfs"
+  else
+    [ "$(measured kernel_workers)" -gt 0 ] || fail "no kernel worker is reported"
+    case $(measured punts) in
+      null) echo "skipped: punts: tracepoints are not permitted" ;;
+      0) fail "a kernel worker, but no read was passed to it" ;;
+    esac
+  fi
+}
+counts_workers
+
 # As text, a line each.
 expect 0 "$bench" run "$file" --seconds 0.05
 grep -q '^rate .* GB/s' "$work/out" || fail "no rate"

@@ -5,6 +5,9 @@
 
 #include <boost/json/parse.hpp>
 
+#include "commands.hpp"
+#include "run_program.hpp"
+
 using namespace ringload::bench;
 
 namespace {
@@ -110,4 +113,23 @@ TEST_CASE("a sweep of one cell is drawn as well") {
   const std::string page = sweep_page(all);
   CHECK(count(page, "nan") == 0);
   CHECK(count(page, "inf") == 0);
+}
+
+TEST_CASE("a sweep with an empty list is refused") {
+  ringload::tool::output out;
+  sweep_request request = small_request();
+  request.path = "/nonexistent";
+  request.pages.clear();
+  request.bytes_in_flight.clear();
+  CHECK_THROWS_AS(sweep(request, out), ringload::tool::usage_error);
+  request = small_request();
+  request.blocks.clear();
+  CHECK_THROWS_AS(sweep(request, out), ringload::tool::usage_error);
+}
+
+TEST_CASE("a target with control characters is shown escaped") {
+  swept all = small_sweep();
+  all.path = "a\x1b[2J";
+  CHECK(count(sweep_text(all), "\x1b") == 0);
+  CHECK(count(sweep_text(all), "a\\x1b[2J") == 1);
 }

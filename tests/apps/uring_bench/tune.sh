@@ -21,6 +21,9 @@ expect 0 "$bench" tune "$work/one.safetensors" --seconds 2
 grep -q '^options.slots = ' "$work/out" || fail "no code"
 grep -q '^ringload load --slots ' "$work/out" || fail "no flags"
 
+expect 2 "$bench" tune "$work/one.safetensors" --seconds 0.001
+complains 'expected a number of seconds from 1 to 86,400'
+
 # no_loads WORDS: tune ended well, and said that there is no loader's part, and why. Where the drive
 # gains nothing there is nothing for the loader to confirm.
 no_loads() {
