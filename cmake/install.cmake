@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Defines the files that `cmake --install` installs. No file contains the prefix, so the tree can be
-# moved. Each library has a separate export set, so that a search for one library never requires the
-# dependencies of another.
+# moved, unless CMAKE_INSTALL_LIBDIR or CMAKE_INSTALL_INCLUDEDIR is absolute. Then the .pc files
+# contain absolute paths. Each library has a separate export set, so that a search for one library
+# never requires the dependencies of another.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -94,9 +95,8 @@ if(kind STREQUAL STATIC_LIBRARY)
   set(pc_runtime " -lstdc++ -lm")
 endif()
 
-# pkg-config knows the folder of the file. The prefix is this number of folders above it.
-file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
+include(${CMAKE_CURRENT_LIST_DIR}/pc_folders.cmake)
+pc_folders("${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_LIBDIR}" "${CMAKE_INSTALL_INCLUDEDIR}")
 function(install_pc name)
   configure_file(
     ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
