@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversions between tensors of ringload, NumPy, PyTorch and JAX, without a copy."""
 
+import sys
 import warnings
 
 from . import _core
-from ._names import dtype_name
+from ._names import device_name, dtype_name
 
 # A type that a library does not know by name is passed as an integer of the same width. Then the
 # library views the integers as the type.
@@ -29,6 +30,48 @@ _ml_names = {
 
 
 # --- PyTorch
+
+
+def indexed(device):
+    """Returns the name of a device. "cuda" means PyTorch's current GPU, such as "cuda:1".
+
+    Without PyTorch, or if PyTorch has no GPU, "cuda" is returned as it is.
+    """
+    name = device_name(device)
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if name != "cuda" or cuda is None or not cuda.is_available():
+        return name
+    return f"cuda:{cuda.current_device()}"
+
+
+def is_torch(value):
+    return hasattr(value, "detach") and hasattr(value, "element_size")
+
+
+def current_streams(tensors):
+    """Returns PyTorch's current stream of each GPU that has one of the tensors.
+
+    The tensors are of PyTorch or of ringload. Other values are ignored.
+    """
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)  # None while PyTorch is being imported.
+    if cuda is None or not cuda.is_initialized():
+        return []
+    devices = {
+        str(tensor.device)
+        for tensor in tensors
+        if is_torch(tensor) or isinstance(tensor, _core.Tensor)
+    }
+    return [cuda.current_stream(name) for name in sorted(devices) if name.startswith("cuda:")]
+
+
+def wait_for_pytorch(tensors):
+    """Waits for the work that PyTorch has queued on the current streams of the tensors' GPUs.
+
+    The library copies on its own streams, which do not wait for PyTorch's streams. Called before
+    every function of the library that takes tensors.
+    """
+    for stream in current_streams(tensors):
+        stream.synchronize()
 
 
 def torch_dtype(name):
@@ -121,11 +164,21 @@ def _from_torch(tensor):
         tensor = tensor.resolve_neg()
     name = dtype_name(tensor.dtype)
     if name in _torch_takes:
-        return tensor.__dlpack__(), None
+        return _capsule_of_torch(tensor), None
     if not can_describe(tensor):
         raise TypeError(f"tensors of {tensor.dtype} cannot be described")
     as_integers = tensor.view(_integers_of_width(torch, tensor.element_size()))
-    return as_integers.__dlpack__(), name
+    return _capsule_of_torch(as_integers), name
+
+
+def _capsule_of_torch(tensor):
+    """Returns the capsule of a PyTorch tensor. The caller must wait for PyTorch's stream."""
+    if tensor.device.type != "cuda":
+        return tensor.__dlpack__()
+    import torch
+
+    with torch.cuda.device(tensor.device):  # PyTorch refuses tensors on another GPU.
+        return tensor.__dlpack__()
 
 
 # --- NumPy
@@ -260,12 +313,13 @@ def jax_all(model):
 def exported(value):
     """Describes a tensor of any library for a save: (description, its type or None).
 
-    The description may be of a copy. _destinations describes memory that is written to.
+    The description may be of a copy. The caller must call wait_for_pytorch() before the save.
+    _destinations describes memory that is written to.
     """
     if isinstance(value, _core.Tensor):
         return value, None
     module = type(value).__module__.partition(".")[0]
-    if hasattr(value, "detach") and hasattr(value, "element_size"):
+    if is_torch(value):
         return _packed_f4(value) if _is_packed(value) else _from_torch(value)
     if module == "numpy" or hasattr(value, "__array_interface__"):
         import numpy
@@ -281,14 +335,17 @@ def exported(value):
 
 
 def exported_all(tensors):
+    """Describes tensors by name for a save, and waits until PyTorch has written them."""
+    pairs = list(items_of(tensors))
     described = []
-    for name, value in items_of(tensors):
+    for name, value in pairs:
         try:
             described.append((name, *exported(value)))
         except TypeError as failure:
             raise TypeError(f"tensor '{name}': {failure}") from failure
         except BufferError as failure:
             raise BufferError(f"tensor '{name}': {failure}") from failure
+    wait_for_pytorch([value for _, value in pairs])
     return described
 
 

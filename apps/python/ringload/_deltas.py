@@ -49,6 +49,7 @@ def update(engine, tensors, delta, check_unchanged):
     into.require_in_place()
 
     def steps():
+        into.wait_for_pytorch()
         updating = engine.update(fields, delta, check_unchanged)
         try:
             done = Updated(**(yield updating))

@@ -9,7 +9,16 @@ import math
 import sys
 
 from . import _core
-from ._convert import _from_numpy, _from_torch, can_describe, items_of, numpy_dtype_or_none
+from ._convert import (
+    _from_numpy,
+    _from_torch,
+    can_describe,
+    current_streams,
+    is_torch,
+    items_of,
+    numpy_dtype_or_none,
+    wait_for_pytorch,
+)
 from ._errors import CancelledError, Error, make
 from ._names import dtype_name
 
@@ -31,7 +40,7 @@ class _Destination:
 
     def replaced(self):
         """Returns the same destination with a temporary tensor, or None if none can be made."""
-        if _is_torch(self.value):
+        if is_torch(self.value):
             return _torch_with_temporary(self.name, self.value.detach())
         if self.memory is not None and not isinstance(self.value, _core.Tensor):
             return _numpy_with_temporary(self.name, self.value)
@@ -39,14 +48,10 @@ class _Destination:
 
     def copy_back(self):
         """Copies the result of a fill from the temporary tensor to the destination."""
-        if _is_torch(self.value):
+        if is_torch(self.value):
             self.value.copy_(self.temporary)
         else:
             self.value[...] = self.temporary
-
-
-def _is_torch(value):
-    return hasattr(value, "detach") and hasattr(value, "element_size")
 
 
 def _is_module(value):
@@ -59,7 +64,7 @@ def tensors_of(module):
     Other entries are results of get_extra_state() that are not tensors.
     """
     state = module.state_dict(keep_vars=True)
-    tensors = {name: value for name, value in state.items() if _is_torch(value)}
+    tensors = {name: value for name, value in state.items() if is_torch(value)}
     return tensors, [name for name in state if name not in tensors]
 
 
@@ -147,7 +152,7 @@ def _destination(name, value):
     if isinstance(value, _core.Tensor):
         memory = (value.data_ptr, value.dtype, value.shape) if value.nbytes else None
         return _Destination(name, value, value, memory=memory)
-    if _is_torch(value):
+    if is_torch(value):
         return _torch_destination(name, value)
     if _is_jax(value):
         raise TypeError(
@@ -180,6 +185,8 @@ class Destinations:
         if _is_module(tensors):
             tensors, self.left_out = tensors_of(tensors)
         self._all = [_destination(name, value) for name, value in items_of(tensors)]
+        # The current streams of the caller. Another thread may start the fill.
+        self._streams = current_streams([destination.value for destination in self._all])
         self._filled = []
         self._same = {}  # For each name that is filled, the other names of the same memory.
 
@@ -213,6 +220,15 @@ class Destinations:
             self._filled.extend(one.replaced() or one for one in chosen[1:])
         return [destination.fields() for destination in self._filled]
 
+    def wait_for_pytorch(self):
+        """Waits until PyTorch does not use the destinations of the last fields().
+
+        The memory of a temporary tensor may have had another owner, whose kernels are queued.
+        """
+        for stream in self._streams:
+            stream.synchronize()
+        wait_for_pytorch([destination.temporary for destination in self._filled])
+
     def require_in_place(self):
         """Raises an error if a tensor of the last fields() is filled through a temporary tensor."""
         for destination in self._filled:
@@ -228,7 +244,7 @@ class Destinations:
             names = {*names, *(one for name in names for one in self._same.get(name, ()))}
         for destination in self._all:
             is_written = names is None or destination.name in names
-            if is_written and _is_torch(destination.value):
+            if is_written and is_torch(destination.value):
                 _increase_version(destination.value)
 
     def finish(self, missing):
@@ -237,9 +253,12 @@ class Destinations:
         self.note_write({one.name for one in self._filled if one.name not in lost})
         # In the order of the names, because the last name determines the content of shared memory.
         order = {destination.name: at for at, destination in enumerate(self._all)}
+        copied = []
         for destination in sorted(self._filled, key=lambda one: order[one.name]):
             if destination.name not in lost and destination.temporary is not None:
                 destination.copy_back()
+                copied.append(destination.value)
+        wait_for_pytorch(copied)  # Only the current stream of this thread has the copies.
         for name, others in self._same.items():
             if name in lost:
                 lost.update(others)

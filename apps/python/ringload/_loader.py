@@ -6,6 +6,7 @@ import weakref
 
 from . import _core, _deltas, _save
 from ._checkpoint import Checkpoint
+from ._convert import wait_for_pytorch
 from ._destinations import Destinations, require_none_left_out
 from ._errors import UsageError
 from ._hdf5 import parser_program
@@ -44,14 +45,19 @@ class Loader(ProcessBound):
     Use `with` or `async with`, or call close(). An operation begins with the call of its method. It
     can be awaited, and result() waits for it. Below, "Returns" names the result of an operation.
     Any thread may use the loader.
+
+    The library copies GPU memory on its own streams. Methods that take tensors (fill, save, update,
+    apply, copy) first wait for the current stream of PyTorch on each GPU that has one of the
+    tensors. All other work that uses the tensors must have completed before the call: work on other
+    streams of PyTorch, and work of other libraries, such as CuPy and JAX.
     """
 
     _instead = "make one in each process"
 
     def __init__(self, device="cpu", *, hdf5=None, remote=None, offline=None, **limits):
-        """device: "cpu", "cuda:0", or "shared" for host memory that a Keeper can publish. Or
-            several devices: on(), replicate(), spread() and shard() of a Selection choose among
-            them.
+        """device: "cpu", "cuda:0", or "shared" for host memory that a Keeper can publish. "cuda" is
+            "cuda:0", which may differ from the current GPU of PyTorch. Or several devices: on(),
+            replicate(), spread() and shard() of a Selection choose among them.
         hdf5: True reads HDF5 files. None reads them if this ringload was built with HDF5.
         remote: None allows http(s)://, hf:// and s3:// sources, and downloads "owner/model" from
             the hub if the local cache lacks it. True does the same, and is an error if this
@@ -245,6 +251,7 @@ class Loader(ProcessBound):
                 itself()._require_not_cancelled()
             wanted = selection_of(select, place)
             fields = into.fields(place.names)
+            into.wait_for_pytorch()
             filling = engine.fill(place, fields, policies, wanted, given)
             try:
                 done = yield filling
@@ -330,6 +337,8 @@ class Loader(ProcessBound):
         check_unchanged: False does not compare tensors that the delta does not change.
         """
         delta = self._named(delta)
+        if isinstance(model, _core.Model):
+            wait_for_pytorch(model.values())
         return one_step(lambda: self._engine.apply(model, delta, check_unchanged))
 
     def update(self, tensors, delta, *, check_unchanged=True):
@@ -338,8 +347,8 @@ class Loader(ProcessBound):
         After an update that failed or was cancelled, all tensors have their old bytes.
 
         tensors: a mapping of names to tensors of the base version, or a PyTorch module. The tensors
-            must be in host memory, dense and row-major. For tensors that share memory, pass the
-            name that the checkpoint has.
+            must be in memory of the loader's first device, dense and row-major. For tensors that
+            share memory, pass the name that the checkpoint has.
         check_unchanged: see apply().
         """
         return _deltas.update(self._engine, tensors, self._named(delta), check_unchanged)
@@ -373,6 +382,7 @@ class Loader(ProcessBound):
     def copy(self, tensor, *, device=None, dtype=None):
         """Returns a copy of a Tensor, on another device or of another type."""
         device = None if device is None else device_name(device)
+        wait_for_pytorch([tensor])
         return one_step(lambda: self._engine.copy(tensor, device, dtype_name(dtype)))
 
     @property

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch modules, some of whose tensors are on the device "meta" and have no memory yet."""
 
+from ._convert import indexed
 from ._destinations import tensors_of
 
 
 class ModuleTensors:
     """The tensors of a module. Each tensor on "meta" has a replacement with memory.
 
-    device: the device of the tensors and of the replacements.
+    device: the device of the tensors and of the replacements. "cuda" means PyTorch's current GPU.
     """
 
     def __init__(self, module, device=None):
@@ -16,7 +17,7 @@ class ModuleTensors:
         self._module = module
         self._replacements = {}  # By identity, since tied names share the tensor.
         self._named, self.left_out = tensors_of(module)
-        self.device = self._own_device() if device is None else device
+        self.device = self._own_device() if device is None else indexed(device)
 
     def _own_device(self):
         for tensor in self._named.values():

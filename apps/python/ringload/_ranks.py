@@ -7,7 +7,8 @@ import os
 import weakref
 
 from . import _core
-from ._names import device_name, path_text
+from ._convert import indexed
+from ._names import path_text
 from ._operation import begin_end, let_waiting_return, one_step
 from ._process_bound import ProcessBound
 from ._tensor_info import TensorInfo
@@ -73,6 +74,7 @@ def nccl_group(hosts, device="cuda", *, stream=None, library="libnccl.so.2", tim
     All ranks of the Group `hosts` must call this function together, each with a GPU of its own.
     Afterwards only the new Group uses `hosts`, and Loader.group_load() refuses `hosts`. A
     Loader("cuda:1") loads with a group of the device "cuda:1", and all tensors are on that GPU.
+    "cuda" means the current GPU of PyTorch, or "cuda:0" in a program that has not imported PyTorch.
 
     `stream` is the CUDA stream on which NCCL runs: None for the default stream, a number, or an
     object with an attribute `cuda_stream`, as PyTorch has. The stream must exist as long as the
@@ -91,8 +93,9 @@ def nccl_group_async(hosts, device="cuda", *, stream=None, library="libnccl.so.2
     """Like nccl_group(), but returns an operation that returns the Group."""
     number = getattr(stream, "cuda_stream", stream)
     number = 0 if number is None else operator.index(number)
+    on = indexed(device)  # Another thread may have another current GPU.
     return _until_exit(
-        lambda: _core.nccl_group(hosts, device_name(device), number, os.fsdecode(library), timeout)
+        lambda: _core.nccl_group(hosts, on, number, os.fsdecode(library), timeout)
     )
 
 

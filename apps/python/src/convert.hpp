@@ -101,8 +101,9 @@ struct loading_options {
 
 /// Returns the tensors of a sequence of (name, DLPack capsule) or (name, Tensor). The caller keeps
 /// the capsules, and must keep them alive until the operation has ended.
-std::vector<destination> destinations_of(const nb::sequence& named, const device& on);
-std::vector<tensor_ref> refs_of(const nb::sequence& named, const device& on);
+std::vector<destination> destinations_of(const nb::sequence& named,
+                                         std::span<const device> devices);
+std::vector<tensor_ref> refs_of(const nb::sequence& named, std::span<const device> devices);
 
 /// Sets the Python exception for a failure of the library.
 void set_python_error(const std::exception_ptr& failure);

@@ -6,9 +6,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <ringload/dlpack.hpp>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -34,16 +36,30 @@ Managed* shadow_of(nb::handle capsule, const char* name) {
 
 bool is_capsule(nb::handle of, const char* name) { return PyCapsule_IsValid(of.ptr(), name) == 1; }
 
+// Returns the device that has the memory of the tensor. If the loader does not have this device,
+// returns the first device of the loader, so that the import of the tensor throws an error.
+const device& device_with(std::span<const device> devices, const dlpack::tensor& from) {
+  const auto found = std::ranges::find_if(devices, [&](const device& candidate) {
+    return candidate.kind() == device_kind::cuda && candidate.index() == from.device.id;
+  });
+  const bool is_on_cuda = from.device.type == dlpack::device_type::cuda;
+  return is_on_cuda && found != devices.end() ? *found : devices.front();
+}
+
 template <class From, class Legacy, class Versioned>
-From described(std::string name, nb::handle exported, const device& on, Legacy legacy,
-               Versioned versioned) {
+From described(std::string name, nb::handle exported, std::span<const device> devices,
+               Legacy legacy, Versioned versioned) {
   if (is_capsule(exported, "dltensor")) {
-    return legacy(std::move(name), shadow_of<dlpack::managed_tensor>(exported, "dltensor"), on);
+    auto* const shadow = shadow_of<dlpack::managed_tensor>(exported, "dltensor");
+    return legacy(std::move(name), shadow, device_with(devices, shadow->dl_tensor));
   }
   if (is_capsule(exported, "dltensor_versioned")) {
-    return versioned(std::move(name),
-                     shadow_of<dlpack::managed_tensor_versioned>(exported, "dltensor_versioned"),
-                     on);
+    auto* const shadow =
+        shadow_of<dlpack::managed_tensor_versioned>(exported, "dltensor_versioned");
+    // If the major version is unknown, the tensor must not be read. The import throws an error.
+    const bool is_known = shadow->version.major <= 1;
+    const device& on = is_known ? device_with(devices, shadow->dl_tensor) : devices.front();
+    return versioned(std::move(name), shadow, on);
   }
   throw nb::type_error(
       ("tensor '" + name + "': expected a DLPack capsule that is not consumed yet").c_str());
@@ -93,7 +109,8 @@ std::vector<From> all_of(const nb::sequence& named, Make make) {
 
 }  // namespace
 
-std::vector<destination> destinations_of(const nb::sequence& named, const device& on) {
+std::vector<destination> destinations_of(const nb::sequence& named,
+                                         std::span<const device> devices) {
   return all_of<destination>(named, [&](std::string name, nb::handle into) {
     if (nb::isinstance<held_tensor>(into)) {
       const tensor& t = *nb::cast<const held_tensor&>(into).of;
@@ -102,7 +119,7 @@ std::vector<destination> destinations_of(const nb::sequence& named, const device
                          t.device());
     }
     return described<destination>(
-        std::move(name), into, on,
+        std::move(name), into, devices,
         [](std::string n, dlpack::managed_tensor* m, const device& d) {
           return destination_of(std::move(n), m, d);
         },
@@ -112,13 +129,13 @@ std::vector<destination> destinations_of(const nb::sequence& named, const device
   });
 }
 
-std::vector<tensor_ref> refs_of(const nb::sequence& named, const device& on) {
+std::vector<tensor_ref> refs_of(const nb::sequence& named, std::span<const device> devices) {
   return all_of<tensor_ref>(named, [&](std::string name, nb::handle from) {
     if (nb::isinstance<held_tensor>(from)) {
       return tensor_ref(std::move(name), *nb::cast<const held_tensor&>(from).of);
     }
     return described<tensor_ref>(
-        std::move(name), from, on,
+        std::move(name), from, devices,
         [](std::string n, dlpack::managed_tensor* m, const device& d) {
           return view_of(std::move(n), m, d);
         },

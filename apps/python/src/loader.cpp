@@ -176,7 +176,7 @@ class held_loader {
     fill_options rules = fill_options_of(policies);
     rules.load = options.of;
     if (wanted != nullptr) rules.load.select = *wanted;
-    auto destinations = destinations_of(into, with.device());
+    auto destinations = destinations_of(into, with.devices());
     return begin<fill_result>(
         *of_,
         [&](auto handler) {
@@ -187,7 +187,7 @@ class held_loader {
 
   begun save(const path_argument& path, const nb::sequence& tensors, const nb::dict& how) {
     loader& with = open_loader();
-    auto views = refs_of(tensors, with.device());
+    auto views = refs_of(tensors, with.devices());
     return begin<save_result>(
         *of_,
         [&](auto handler) {
@@ -219,7 +219,7 @@ class held_loader {
     loader& host_loader = open_loader();
     apply_options options;
     options.check_unchanged = check_unchanged;
-    auto destinations = destinations_of(into, host_loader.device());
+    auto destinations = destinations_of(into, host_loader.devices());
     return begin<update_result>(
         *of_,
         [&](auto handler) {

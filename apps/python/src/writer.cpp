@@ -105,7 +105,10 @@ class held_writer {
   }
 
  private:
-  static tensor_ref the_view(const nb::sequence& one) { return refs_of(one, host()).at(0); }
+  static tensor_ref the_view(const nb::sequence& one) {
+    const device only_host = host();
+    return refs_of(one, {&only_host, 1}).at(0);
+  }
 
   writer& checked() {
     refuse_inherited(of_.inherited(), "the writer");
@@ -152,7 +155,10 @@ void bind_writer(nb::module_& in) {
       .def("finish", &held_writer::finish);
   in.def(
       "first_of_same",
-      [](const nb::sequence& tensors) { return first_of_same(refs_of(tensors, host())); },
+      [](const nb::sequence& tensors) {
+        const device only_host = host();
+        return first_of_same(refs_of(tensors, {&only_host, 1}));
+      },
       nb::arg("tensors"),
       "By position, the first tensor that is the same memory, of the same type and shape.");
 }

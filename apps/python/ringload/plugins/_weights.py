@@ -8,7 +8,7 @@ import time
 import warnings
 
 from .. import Error, Loader, OutOfMemoryError, _core
-from .._convert import torch_of
+from .._convert import indexed, torch_of
 from .._errors import usage
 from .._names import optional_bool, size
 
@@ -35,14 +35,11 @@ def split_config(extra):
 
 
 def target_device(ours):
-    """Returns the device of the window: by default the current GPU."""
-    if "device" in ours:
-        return ours["device"]
+    """Returns the device of the window: by default, and for "cuda", the current GPU."""
     import torch
 
-    if _core.has_cuda and torch.cuda.is_available():
-        return f"cuda:{torch.cuda.current_device()}"
-    return "cpu"
+    has_gpu = _core.has_cuda and torch.cuda.is_available()
+    return indexed(ours.get("device", "cuda" if has_gpu else "cpu"))
 
 
 def called_by_names(function, **known):

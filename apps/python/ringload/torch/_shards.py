@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from .._convert import torch_dtype
+from .._convert import indexed, torch_dtype
 from .._core import Selection
 from .._errors import make, usage
 from .._loader import Loader
@@ -70,6 +70,7 @@ def load_shards(
         divided, or along which dimension. None for a tensor means that each rank has the whole
         tensor.
     plan, rank, ranks: define the part of this rank, see load(). The default is the whole tensors.
+    device: "cpu" (default) or a GPU. "cuda" means the current GPU of PyTorch.
     select, dtype: see load(). options: route and strictness, see ringload.load().
 
     An ambiguous division, a rank without a file, and pieces that overlap or leave gaps are errors.
@@ -84,7 +85,8 @@ def load_shards(
     paths = _files_of(folder)
     options = load_options(options)
     dtype = conversion_of(dtype)
-    with Loader(str(device), remote=_remote(remote), offline=offline, hdf5=False) as loader:
+    device = indexed(device)
+    with Loader(device, remote=_remote(remote), offline=offline, hdf5=False) as loader:
         opening = [loader.open(path, strictness=options.get("strictness")) for path in paths]
         checkpoints = [operation.result() for operation in opening]
         found = _tensors_of(folder, paths, checkpoints, saved)
