@@ -5,11 +5,11 @@
 Each pair is a folder of torch.distributed.checkpoint, whose tensors were saved as random boxes, and
 a random plan by which 4 ranks of Gloo load them with ringload.torch.load(), in turns with each
 transport. Twenty pairs share a folder. Each rank compares its parts with those of the whole
-tensors. Before each load the folder is dropped out of the page cache. Prints the ratio of the bytes
-that all ranks have read from the drive (read_bytes of /proc/self/io) to the bytes of the tensors:
-for all loads together, and for the worst load. The same pair is also loaded by PyTorch's own
-reader, before or after, into DTensors of the same parts. Prints its time over the time of ringload.
-Ends with 1 if a tensor differs."""
+tensors. Before each load the folder is dropped out of the page cache. The same pair is also loaded
+by PyTorch's own reader, before or after, into DTensors of the same parts. Prints the bytes that all
+ranks have read from the drive (read_bytes of /proc/self/io) over the bytes of the tensors, and over
+those of the folder, which also has a header for each box. Prints the times, and PyTorch's time over
+the time of ringload. Ends with 1 if a tensor differs."""
 import argparse
 import datetime
 import os
@@ -108,8 +108,8 @@ def rank_main(rank, store, folder, options):
     group = distributed.new_group(list(range(RANKS)))
     mesh = init_device_mesh("cpu", (RANKS,))
     choose = random.Random(options.seed)
-    ratios = {way: [] for way in CARRIED}
-    times = {way: [] for way in CARRIED}
+    # For each transport: of each pair, (seconds and bytes read, by reader), and the bytes needed.
+    measured = {way: [] for way in CARRIED}
     for pair in range(options.pairs):
         if pair % PAIRS_OF_FOLDER == 0:
             tensors = tensors_of(choose, options.kib)
@@ -128,33 +128,45 @@ def rank_main(rank, store, folder, options):
         state = empty_state(tensors, plan, mesh)
 
         def by_ringload(plan=plan, way=way):
-            before = bytes_read()
-            found = ringload.torch.load(
+            return ringload.torch.load(
                 str(path), process_group=group, plan=plan, **CARRIED[way])
-            return found, bytes_read() - before
 
         loads = {"ringload": by_ringload, "torch": lambda s=state: load_by_torch(path, s)}
-        found, seconds = {}, {}
+        of_pair = {
+            "tensors": sum(t.numel() * 4 for t in tensors.values()),
+            "folder": sum(file.stat().st_size for file in path.iterdir()),
+        }
         for by in sorted(loads, reverse=pair % 2 == 1):
-            found[by], seconds[by] = timed_cold(loads[by], path, rank, group)
-        parts, own_read = found["ringload"]
-        check(parts, tensors, plan, rank)
-        check(found["torch"], tensors, plan, rank)
-        times[way].append(seconds["torch"] / seconds["ringload"])
-        read = torch.tensor(own_read)
-        distributed.all_reduce(read, group=group)
-        ratios[way].append(int(read) / sum(t.numel() * 4 for t in tensors.values()))
+            before = bytes_read()
+            parts, seconds = timed_cold(loads[by], path, rank, group)
+            read = torch.tensor(bytes_read() - before)
+            check(parts, tensors, plan, rank)
+            distributed.all_reduce(read, group=group)
+            of_pair[by] = seconds, int(read)
+        measured[way].append(of_pair)
     if rank == 0:
-        print("| transport | pairs | bytes read / bytes needed, mean | median | most "
-              "| time, PyTorch / ringload, median | 5 % of the pairs are below |")
-        print("|---|---|---|---|---|---|---|")
-        for way, found in ratios.items():
-            slowest = sorted(times[way])[len(times[way]) // 20]
-            print(f"| {way} | {len(found)} | {statistics.mean(found):.3f} | "
-                  f"{statistics.median(found):.3f} | {max(found):.3f} | "
-                  f"{statistics.median(times[way]):.1f} | {slowest:.1f} |")
+        print_table(measured)
     distributed.barrier(group)
     distributed.destroy_process_group()
+
+
+def print_table(measured):
+    print("| transport | pairs | bytes read / tensors, mean | most | / folder, mean | most "
+          "| PyTorch / folder | ms, median | PyTorch | PyTorch / ringload, median "
+          "| 5 % of the pairs are below |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for way, pairs in measured.items():
+        of_tensors = [p["ringload"][1] / p["tensors"] for p in pairs]
+        of_folder = [p["ringload"][1] / p["folder"] for p in pairs]
+        of_torch = [p["torch"][1] / p["folder"] for p in pairs]
+        milliseconds = {by: statistics.median(p[by][0] * 1e3 for p in pairs)
+                        for by in ("ringload", "torch")}
+        times = sorted(p["torch"][0] / p["ringload"][0] for p in pairs)
+        print(f"| {way} | {len(pairs)} | {statistics.mean(of_tensors):.3f} | {max(of_tensors):.3f} "
+              f"| {statistics.mean(of_folder):.3f} | {max(of_folder):.3f} "
+              f"| {statistics.mean(of_torch):.3f} "
+              f"| {milliseconds['ringload']:.0f} | {milliseconds['torch']:.0f} "
+              f"| {statistics.median(times):.1f} | {times[len(times) // 20]:.1f} |")
 
 
 def main():

@@ -448,12 +448,116 @@ def test_a_file_that_is_replaced_while_it_is_opened_is_an_error(tmp_path):
         return checkpoint
 
     with pytest.raises(ringload.Error, match="changed while they were opened"):
-        _files.open_local(path, opened_and_replaced)
+        _files.open_local(_files.identities_near(path), opened_and_replaced)
 
     opens = []
-    _files.open_local(tmp_path, lambda: opens.append(1) or ringload.open(path))
-    _files.open_local(path, lambda: opens.append(1) or ringload.open(path))
+    for source in (tmp_path, path):
+        near = _files.identities_near(source)
+        _files.open_local(near, lambda: opens.append(1) or ringload.open(path))
     assert len(opens) == 2  # One open is enough if the paths are known before it.
+
+
+def test_files_are_small_together(tmp_path):
+    assert not _files.are_small(_files.identities_near("https://example.org/x.safetensors"))
+    for name, nbytes, expected in (("x", 64 << 20, True), ("y", 0, True), ("z", 1, False)):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(nbytes)
+        assert _files.are_small(_files.identities_near(tmp_path)) == expected
+    (tmp_path / "z").unlink()
+    assert _files.are_small(_files.identities_near(tmp_path / "y"))
+    (tmp_path / "folder").mkdir()  # It may have large files.
+    assert not _files.are_small(_files.identities_near(tmp_path / "y"))
+
+
+def test_a_name_of_the_hub_says_nothing_about_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "small").touch()
+    monkeypatch.chdir(tmp_path)
+    assert _files.identities_near("small")
+    assert _files.identities_near("gpt2") == {}
+
+
+def with_one_unusual_rank(group, path, unusual):
+    """Loads. The last rank cannot map memory, cannot make a transport, or knows no device."""
+    if distributed.get_rank(group) == distributed.get_world_size(group) - 1:
+        if unusual == "map":
+            real_open = os.open
+
+            def refused(path, *arguments, **more):
+                if str(path).startswith("/proc/") and "/fd/" in str(path):
+                    raise PermissionError(13, "refused")
+                return real_open(path, *arguments, **more)
+
+            os.open = refused
+        else:
+
+            def failing(*arguments):
+                raise OSError("a planted failure")
+
+            name = "SharedMemory" if unusual == "transport" else "indexed"
+            setattr(_stream, name, failing)
+    try:
+        with ringload.torch.stream(
+            path, process_group=group, device="cpu", timeout=patience
+        ) as stream:
+            return stream.stats["transport"], as_arrays(dict(stream))
+    finally:
+        kept = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")
+                if os.path.exists(f"/proc/self/fd/{n}")]  # fmt: skip
+        assert not any("memfd:ringload" in path for path in kept)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_rank_that_cannot_map_memory_leads_to_calls_of_the_group(tmp_path, checkpoint, ranks):
+    path, arrays = checkpoint
+    for transport, found in on_ranks(tmp_path, ranks, with_one_unusual_rank, path, "map"):
+        assert transport == "group"
+        check(found, arrays)
+
+
+@pytest.mark.parametrize("unusual", ["transport", "device"])
+def test_a_rank_without_a_transport_or_a_device_fails_all_ranks(tmp_path, checkpoint, unusual):
+    texts = on_ranks(tmp_path, 2, with_one_unusual_rank, checkpoint[0], unusual)
+    assert texts[0].startswith("RankFailedError: rank 1: a planted failure"), texts
+    assert texts[1].startswith("OSError: a planted failure"), texts
+
+
+def closed_before_the_first_pair(group, path, other):
+    """Rank 0 closes its stream. Then the descriptor of its memory is another file."""
+    stream = ringload.torch.stream(path, process_group=group, timeout=patience)
+    if distributed.get_rank(group) == 0:
+        number = stream._transport._announced.file
+        stream.close()
+        file = os.open(other, os.O_RDWR)
+        os.dup2(file, number)
+    distributed.barrier(group)
+    return None if distributed.get_rank(group) == 0 else list(stream)
+
+
+def test_a_closed_stream_of_rank_0_does_not_let_other_ranks_write_to_its_files(
+    tmp_path, checkpoint
+):
+    other = tmp_path / "other"
+    other.write_bytes(bytes(16 << 20))
+    texts = on_ranks(tmp_path, 2, closed_before_the_first_pair, checkpoint[0], str(other))
+    assert "closed" in texts[1], texts
+    assert other.read_bytes() == bytes(16 << 20)
+
+
+@pytest.mark.parametrize(
+    ("format", "files", "nbytes", "ranks", "expected"),
+    [
+        ("dcp", 1 + 4, (16 << 20) - 1, 4, True),  # Less than 4 MiB of each file.
+        ("dcp", 1 + 4, 16 << 20, 4, False),
+        ("dcp", 1 + 1, 16 << 20, 4, False),  # Each rank reads 4 MiB of one box.
+        ("dcp", 1 + 1, 16 << 20, 5, True),
+        ("dcp", 1 + 1, 4096, 1, False),  # No other rank reads the pages.
+        ("safetensors", 4, 4096, 4, False),
+    ],
+)
+def test_small_boxes_are_read_through_the_page_cache(format, files, nbytes, ranks, expected):
+    infos = [types.SimpleNamespace(nbytes=nbytes)] * 3
+    found = _buckets.has_small_boxes([("path", 0, format)] * files, infos, ranks)
+    assert found == expected
 
 
 def changed_after_the_open(group, path, other, transport):

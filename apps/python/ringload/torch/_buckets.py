@@ -18,6 +18,8 @@ from ._plan import ranges_of
 
 page = 4096
 _alignment = 64
+# A rank may read 64 KiB between two of its ranges, which is 1.6 % of a box of this size.
+_box_bytes_min = 4 << 20
 _decoded = frozenset("deflate zlib zstd varint".split())
 _converted_to = frozenset("f64 f32 f16 bf16".split())
 floats = _converted_to | frozenset("f8_e4m3 f8_e5m2".split())
@@ -213,6 +215,18 @@ def _row_at(item, wanted):
     if not item.is_splittable:
         return item.rows if wanted * 2 > item.nbytes else 0
     return min(item.rows, round(wanted / item.row_bytes))
+
+
+def has_small_boxes(files, infos, ranks):
+    """Returns True if the boxes are so small that several ranks would read the same pages.
+
+    files: those of a Checkpoint. The number of boxes is not known. Each rank that saved usually has
+    one box of each tensor, and each rank that loads reads one.
+    """
+    if ranks == 1 or not any(format == "dcp" for _, _, format in files):
+        return False
+    boxes = len(infos) * max(len(files) - 1, ranks)
+    return sum(info.nbytes for info in infos) < boxes * _box_bytes_min
 
 
 def make_buckets(items, bytes_max):

@@ -9,6 +9,7 @@ from .._errors import make
 from .._options import source_text
 
 _near_max = 4096  # The most files whose identities are taken before an open.
+_small_max = 64 << 20
 
 
 def identity_of(status):
@@ -29,30 +30,51 @@ def _identities_of(checkpoint):
     return found
 
 
-def _identities_near(source):
-    """Returns the identities of the files in the folders of a source, keyed by path."""
+def identities_near(source):
+    """Returns the identities of the files in the folders of a source, keyed by path.
+
+    Other entries of the folders have None. The dictionary is empty if the source is not local.
+    """
     found = {}
     try:
         parts = [source] if isinstance(source, (str, os.PathLike)) else source
         parts = [os.fspath(part) for part in parts]
-        folders = {part if os.path.isdir(part) else os.path.dirname(part) for part in parts}
+        are_folders = [stat.S_ISDIR(os.stat(part).st_mode) for part in parts]
+        folders = {
+            part if is_folder else os.path.dirname(part)
+            for part, is_folder in zip(parts, are_folders)
+        }
         for folder in folders:
             with os.scandir(folder or ".") as entries:
                 for entry in itertools.islice(entries, _near_max - len(found)):
-                    found[os.path.join(folder, entry.name)] = identity_of(os.stat(entry.path))
+                    status = os.stat(entry.path)
+                    is_file = stat.S_ISREG(status.st_mode)
+                    path = os.path.join(folder, entry.name)
+                    found[path] = identity_of(status) if is_file else None
     except (OSError, TypeError, ValueError):
         pass
     return found
 
 
-def open_local(source, open_checkpoint):
+def are_small(near):
+    """Returns True if the files have few bytes together, so that a loader needs few buffers.
+
+    A folder among them may have more files.
+    """
+    if not 0 < len(near) < _near_max or None in near.values():
+        return False
+    return sum(size for _, _, size, _ in near.values()) <= _small_max
+
+
+def open_local(near, open_checkpoint):
     """Opens a checkpoint. Returns it, and the identities of its files.
+
+    near: the identities of the files near the source, which were taken before.
 
     The engine does not tell which file it has opened. If the file at a path has the same identity
     before and after the open, the open has opened this file. If the paths are not known before the
     open, the checkpoint is opened a second time.
     """
-    near = _identities_near(source)
     checkpoint = open_checkpoint()
     paths, identities = checkpoint.files, _identities_of(checkpoint)
     # Files of the network have no identity, and a file may enter the cache of the hub meanwhile.

@@ -10,14 +10,14 @@ import torch
 from torch import distributed
 
 from .. import _core
-from .._convert import torch_dtype
+from .._convert import indexed, torch_dtype
 from .._errors import Error, make, usage
 from .._loader import Loader
 from .._names import size
 from .._options import load_options
 from .._process_bound import ProcessBound
-from ._buckets import Item, conversion_of, make_buckets
-from ._files import open_local, scope_of
+from ._buckets import Item, conversion_of, has_small_boxes, make_buckets
+from ._files import are_small, identities_near, open_local, scope_of
 from ._group import RankGroup
 from ._mapped import MappedFiles
 from ._plan import resolve
@@ -25,6 +25,8 @@ from ._transports import Collectives, SharedMemory, machine_of_process
 
 _reading_options = frozenset(("route", "strictness", "nameless"))
 _text_max = 1000
+# For a small source, more buffers and threads take longer to create than they save.
+_small_limits = {"slots": 8, "slot_bytes": 1 << 20, "copy_threads": 1}
 
 
 def load(source, *, process_group, plan=None, **options):
@@ -47,7 +49,7 @@ def load(source, *, process_group, plan=None, **options):
     options:
     dtype: floating-point tensors are converted to this type.
     select: one or several globs, or a function of a TensorInfo, that select the tensors.
-    device: "cpu" (default), or for groups of NCCL the current GPU.
+    device: "cpu" (default), or for groups of NCCL the current GPU. "cuda" is the current GPU.
     transport: the transport of tensors between ranks. "group" uses calls of the group.
         "shared_memory" uses memory that all ranks of one machine map privately. "automatic"
         (default) uses shared memory if the ranks are on one machine and load to host memory.
@@ -61,7 +63,8 @@ def load(source, *, process_group, plan=None, **options):
         counts.
     timeout: the longest wait for other ranks, in seconds. Default 300.
     route, strictness, nameless, remote, offline, hdf5: see ringload.load(). By default, nothing is
-        written into the local cache of the hub.
+        written into the local cache of the hub. If a local folder of torch.distributed.checkpoint
+        has small boxes, the default route is the page cache, which the ranks of a machine share.
     """
     with stream(source, process_group=process_group, plan=plan, **options) as pairs:
         return dict(pairs)
@@ -155,13 +158,18 @@ class Stream(ProcessBound):
     ):  # fmt: skip
         if process_group is None:
             raise TypeError("process_group must be a group of torch.distributed, not None")
-        device = str(device) if device is not None else _default_device(process_group)
+        self._refusal = None
+        try:
+            device = indexed(device) if device is not None else _default_device(process_group)
+        except Exception as caught:  # The other ranks must be told.
+            device, self._refusal = "cpu", caught
         self.stats = {"transport": "", "buckets": 0, "bytes": 0}
         self._group = RankGroup(process_group, float(timeout), _usable(device, process_group))
         self._pending = None
         self._pairs = None
         self._loader = None
         self._transport = None
+        self._notes = ()
         try:
             given = {**options, "dtype": dtype, "transport": transport, "memory": memory}
             network = {"remote": _remote(remote), "offline": offline, "hdf5": hdf5}
@@ -177,10 +185,14 @@ class Stream(ProcessBound):
         failure, description = None, {}
         try:
             # The ranks meet even if the options of this rank are invalid.
+            if self._refusal is not None:
+                raise self._refusal
             wanted = self._accept(given)
             window = size(window, "window")
-            self._loader = Loader(device, **network)
-            items = self._items(source, plan, select)
+            near = identities_near(source)
+            limits = _small_limits if device == "cpu" and are_small(near) else {}
+            self._loader = Loader(device, **network, **limits)
+            items = self._items(source, near, plan, select)
             self._buckets = make_buckets(items, max(window // 2, 1))
             description = self._describe(source, items, window, wanted)
         except Exception as caught:
@@ -195,7 +207,7 @@ class Stream(ProcessBound):
             messages = self._group.meet(json.dumps(description).encode())
             ranks = [json.loads(message) for message in messages]
             _check_same(ranks, failure)
-            self._transport = self._choose_transport(wanted, device, ranks)
+            self._notes = self._choose_transport(wanted, device, ranks)
         finally:
             if probe >= 0:
                 os.close(probe)
@@ -215,12 +227,14 @@ class Stream(ProcessBound):
         if unknown:
             raise usage(f"unknown option {sorted(unknown)[0]}")
         self._dtype = conversion_of(dtype)
+        if options.get("route") == "automatic":  # As without a route.
+            del options["route"]
         self._options = load_options(options)
         return transport, memory
 
-    def _items(self, source, plan, select):
+    def _items(self, source, near, plan, select):
         checkpoint, self._identities = open_local(
-            source,
+            near,
             lambda: self._loader.open(
                 source,
                 strictness=self._options.get("strictness"),
@@ -236,6 +250,9 @@ class Stream(ProcessBound):
             torch_dtype(self._dtype)
         rank, ranks = self._group.rank, self._group.size
         cuts = resolve(plan, infos, ranks)
+        is_shared = None not in self._identities and has_small_boxes(checkpoint.files, infos, ranks)
+        # The page cache reads each page once for all ranks of the machine.
+        self._row_route = "buffered" if is_shared else None
         return [Item(info, cuts[info.name], self._dtype, rank, ranks) for info in infos]
 
     def _describe(self, source, items, window, wanted):
@@ -252,37 +269,53 @@ class Stream(ProcessBound):
             # These must be the same on ranks with the same scope.
             "scope": _digest(scope_of(source, self._identities)),
             "files": _digest(self._identities),
+            "is_local": None not in self._identities,  # All files are on this machine.
+            "is_cached": self._options.get("route") != "direct",  # Reads may use the page cache.
         }  # fmt: skip
 
     def _choose_transport(self, wanted, device, ranks):
+        """Creates the transport. Returns the notes of all ranks for the first bucket."""
         transport, memory = wanted
         machine = ranks[0]["machine"]
         is_one = bool(machine) and all(each["machine"] == machine for each in ranks)
-        can_map = False
         if is_one and transport != "group" and self._group.size > 1:
-            try:
-                os.close(os.open(ranks[0]["probe"], os.O_RDWR | os.O_CLOEXEC))
-                can_map = True
-            except OSError:
-                can_map = False
-        properties = {
-            b"m": can_map,
-            b"f": None not in self._identities,  # All files are on this machine.
-            b"c": self._options.get("route") != "direct",  # Reads may use the page cache.
-        }
-        note = b"".join(letter for letter, holds in properties.items() if holds)
-        notes = self._group.agree(None, "for the transport to be chosen", note)
-        common = {letter for letter in properties if all(letter in note for note in notes)}
-        if b"m" in common and transport != "group":
-            if memory == "mapped" and b"f" in common:
-                return MappedFiles(self._group, self._checkpoint, self._identities)
-            return SharedMemory(self._group, device, {b"f", b"c"} <= common)
+            notes = self._share_memory(memory, device, ranks)
+            if notes is not None:
+                return notes
         if transport == "shared_memory":
             raise usage(
                 "transport: shared_memory is for several ranks of one machine and user, which load "
                 "to host memory"
             )
-        return Collectives(self._group, device)
+        self._transport = Collectives(self._group, device)
+        return self._group.agree(None, "to begin", self._announce(0))
+
+    def _share_memory(self, memory, device, ranks):
+        """Creates a transport of shared memory. Returns the notes of all ranks.
+
+        If a rank cannot map the memory of rank 0, closes the transport and returns None.
+        """
+        is_local = all(each["is_local"] for each in ranks)
+        is_cached = all(each["is_cached"] for each in ranks)
+        failure, can_map, note = None, True, b""
+        try:
+            os.close(os.open(ranks[0]["probe"], os.O_RDWR | os.O_CLOEXEC))
+        except OSError:
+            can_map = False
+        try:
+            if memory == "mapped" and is_local:
+                self._transport = MappedFiles(self._group, self._checkpoint, self._identities)
+            else:
+                self._transport = SharedMemory(self._group, device, is_local and is_cached)
+            note = self._announce(0)
+        except Exception as caught:
+            failure = caught
+        notes = self._group.agree(failure, "to begin", bytes([can_map]) + note)
+        if all(note[:1] == b"\1" for note in notes):
+            return [note[1:] for note in notes]
+        self._transport.close()
+        self._transport = None
+        return None
 
     # --- Each bucket
 
@@ -296,7 +329,9 @@ class Stream(ProcessBound):
         prepared, operations = None, []
         try:
             prepared = self._transport.prepare(self._buckets[number], notes)
-            for reads, route in ((prepared.reads, None), (prepared.cached_reads, "buffered")):
+            for reads, route in (
+                (prepared.reads, self._row_route), (prepared.cached_reads, "buffered")
+            ):  # fmt: skip
                 if reads.into:
                     operations.append(self._fill(reads, self._options.get("route") or route))
             more = self._transport.more_reads(prepared)
@@ -326,8 +361,7 @@ class Stream(ProcessBound):
     def _run(self):
         if not self._buckets:
             return
-        notes = self._group.agree(None, "to begin", self._announce(0))
-        self._pending = self._begin(0, notes)
+        self._pending = self._begin(0, self._notes)
         for number in range(len(self._buckets)):
             pending = self._pending
             notes = self._finish(pending, number + 1)

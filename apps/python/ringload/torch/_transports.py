@@ -278,7 +278,7 @@ class SharedMemory:
         os.ftruncate(file, (bucket.nbytes // mmap.PAGESIZE + 2) * mmap.PAGESIZE)
         bucket.file = file
         self._announced = bucket
-        return f"{os.getpid()} {file} {self._count}".encode()
+        return f"{os.getpid()} {file} {_identity_of(file)} {self._count}".encode()
 
     def prepare(self, bucket, notes):
         prepared = _Prepared(bucket)
@@ -299,8 +299,7 @@ class SharedMemory:
         if self._group.rank == 0:
             file, bucket.file = bucket.file, None
         else:
-            process, number, _ = note.decode().split()
-            file = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
+            file = _open_announced(note)
         try:
             shared = _Shared(file, note)
         except BaseException:
@@ -363,6 +362,22 @@ class SharedMemory:
         if announced is not None and announced.file is not None:  # It was not prepared.
             os.close(announced.file)
             announced.file = None
+
+
+def _identity_of(file):
+    status = os.fstat(file)
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+def _open_announced(note):
+    """Opens the memory that rank 0 has announced. Raises OSError if rank 0 has closed it."""
+    process, number, identity, _ = note.decode().split()
+    # If rank 0 has closed the memory, the descriptor may be another file, which must not change.
+    file = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
+    if _identity_of(file) != identity:
+        os.close(file)
+        raise OSError("rank 0 has closed the memory of its load")
+    return file
 
 
 class _Shared:
