@@ -6,9 +6,10 @@ Each pair is a folder of torch.distributed.checkpoint, whose tensors were saved 
 a random plan by which 4 ranks of Gloo load them with ringload.torch.load(), in turns with each
 transport. Twenty pairs share a folder. Each rank compares its parts with those of the whole
 tensors. Before each load the folder is dropped out of the page cache. The same pair is also loaded
-by PyTorch's own reader, before or after, into DTensors of the same parts. Prints the bytes that all
-ranks have read from the drive (read_bytes of /proc/self/io) over the bytes of the tensors, and over
-those of the folder, which also has a header for each box. Prints the times, and PyTorch's time over
+by PyTorch's own reader, before or after, into DTensors of the same parts. Prints two ratios:
+the bytes that all ranks have read from the drive (read_bytes of /proc/self/io), divided by the
+bytes of the tensors, and divided by the bytes of the folder. The folder also has a header for each
+box. Prints the times, and PyTorch's time over
 the time of ringload. Ends with 1 if a tensor differs."""
 import argparse
 import datetime
@@ -108,7 +109,8 @@ def rank_main(rank, store, folder, options):
     group = distributed.new_group(list(range(RANKS)))
     mesh = init_device_mesh("cpu", (RANKS,))
     choose = random.Random(options.seed)
-    # For each transport: of each pair, (seconds and bytes read, by reader), and the bytes needed.
+    # For each transport, a list with one dict for each pair. "ringload" and "torch" have (seconds,
+    # bytes read). "tensors" and "folder" have sizes in bytes.
     measured = {way: [] for way in CARRIED}
     for pair in range(options.pairs):
         if pair % PAIRS_OF_FOLDER == 0:

@@ -398,7 +398,8 @@ void convert_checkpoint(const convert_request& request, output& out) {
   }
   check_written_files(request.load.from,
                       {{"the result", request.to}, {"--checksums", request.checksums}});
-  // After the check, which can wait for a server. Until now, a signal ends the process at once.
+  // Called after the check, because the check can wait for a server. Before this call, a signal
+  // ends the process at once.
   watch_for_interrupts();
   std::optional<atomic_file> list;
   if (!request.checksums.empty()) list.emplace(request.checksums, entry_kind::file, true);

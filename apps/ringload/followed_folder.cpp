@@ -87,8 +87,8 @@ bool followed_folder::load_newer() {
       newer = newer_versions();  // There was no error, so a version has appeared meanwhile.
     }
     if (newer.empty()) {
-      // The folder has no version that could fail. A later failure is a new failure, even if its
-      // message is the same.
+      // The folder has no newer version, so the earlier failure is over. The next failure is
+      // reported, even if its message is the same.
       clear_failure();
       return false;
     }

@@ -157,8 +157,8 @@ std::string mismatch_of(const whole_file& file) {
 
 void verify_files(const verify_request& request, verdicts& results, output& out) {
   std::vector<whole_file> files = files_of(request.load);
-  // After the read of the catalog, which can wait for a server. Until now, a signal ends the
-  // process at once.
+  // Called after the read of the catalog, because the read of the catalog can wait for a server.
+  // Before this call, a signal ends the process at once.
   watch_for_interrupts();
   bool any = false;
   for (const whole_file& file : files) any = any || !file.expected.empty();

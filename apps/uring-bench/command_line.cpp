@@ -103,8 +103,8 @@ void add_sizes(CLI::App& app, const std::string& option, std::vector<std::uint64
 }
 
 constexpr const char* about_fio_jobs =
-    "\nThreads are jobs of fio. Several jobs are refused if buffered reads are cold, or\n"
-    "if --bytes is less than a block for each job";
+    "\nfio runs one job for each thread. More than one job is refused for cold buffered\n"
+    "reads, and if --bytes is less than one block for each job";
 
 // The group of option names of fio, for users who have a job file.
 const char* const fio_names = "Option names of fio";

@@ -30,7 +30,7 @@ enum class net_wall : std::uint8_t {
   processor,    // The processor of this machine: one thread receives and decrypts.
   connections,  // The rate of one connection. More connections may increase the rate.
   beyond,       // The limit is in the network or in the server.
-  unknown,      // No cell has at most half of the connections, so no growth was measured.
+  unknown,      // No cell has at most half of the largest number of connections.
 };
 
 struct net_findings {

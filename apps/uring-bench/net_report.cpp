@@ -43,8 +43,8 @@ std::string verdict_of(const net_findings& all) {
     case net_wall::connections:
       return "the wall is what one connection carries: even more connections may give more";
     case net_wall::unknown:
-      return "the wall is not known: to tell whether more connections give more, --connections "
-             "needs a number and at least twice that number, such as 8,16";
+      return "the wall is unknown: no measured number of connections is at most half of the "
+             "largest one. Measure a number and its double, for example --connections 8,16";
     case net_wall::beyond: break;
   }
   return "the wall is the network or the server: more connections give no more";

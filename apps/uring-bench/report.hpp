@@ -24,7 +24,7 @@ struct compared {
 std::string run_text(const run_request& request, const compared& comparison);
 
 /// Appends one object. The rate, the IOPS and the processor times are medians of all runs. The
-/// other figures at the top level are the figures of the typical run. run_text() does the same.
+/// other figures at the top level are the figures of the typical run. run_text() reports them too.
 void append_run(std::string& text, const run_request& request, const compared& comparison);
 
 }  // namespace ringload::bench

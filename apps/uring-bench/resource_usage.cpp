@@ -72,7 +72,8 @@ double own_seconds() {
   return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
-// Without kernel threads, because their scan takes long.
+// Returns the current times. The times of kernel threads are not included, because their scan takes
+// long.
 cpu_times times_now() {
   std::ifstream stat("/proc/stat");
   std::string name;
@@ -89,8 +90,9 @@ cpu_times times_now() {
 
 }  // namespace
 
-// The scan of the kernel threads is the first step at the beginning and the last step at the end.
-// So its processor time counts neither as `own` nor as `busy`.
+// The constructor scans the kernel threads before it reads the times. The end of the interval scans
+// them after it has read the times. Therefore the processor time of the scans is in neither `own`
+// nor `busy`.
 cpu_account::cpu_account() {
   const double kernel_threads = seconds_of_ticks(kernel_thread_ticks());
   before_ = times_now();

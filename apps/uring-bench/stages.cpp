@@ -206,9 +206,9 @@ std::string stages_text(const stages_request& request, const measured_stages& me
       return fmt::format("{:.3f} of its rate for {:.2f} of its processor time",
                          measured.rate_ratio(index), measured.cpu_ratio(index));
     };
-    text +=
-        fmt::format("Of fio: the drive alone {};\nthe load {}{}.\n", shares(drive), shares(whole),
-                    measured.has_kept() ? ";\ninto kept memory " + shares(kept) : "");
+    text += fmt::format("Compared with fio: the drive alone {};\nthe load {}{}.\n", shares(drive),
+                        shares(whole),
+                        measured.has_kept() ? ";\ninto kept memory " + shares(kept) : "");
   }
   text += fmt::format("First tensor after {:.1f} ms, {:.1f} % of the load; {} pinned.\n",
                       first * 1e3, first / seconds * 100, tool::both_sizes(measured.pinned_bytes));

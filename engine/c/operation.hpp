@@ -98,9 +98,9 @@ enum class argument_failures : std::uint8_t {
   all     // For operations that write, and that read no file.
 };
 
-/// The value of the errc of the last step of a writer that failed because of an existing file. 0 if
-/// no step has failed for this reason, or if a later step has succeeded. If the failed step has
-/// changed the new file, all later steps fail with the same code.
+/// The error code of the last step that failed because an existing file is invalid. All steps of
+/// one writer share the value. The value is 0 if there was no such failure, or if a later step has
+/// succeeded. If the failed step has changed the new file, all later steps fail with the same code.
 using file_failure = std::atomic<int>;
 
 class operation_state;

@@ -75,8 +75,9 @@ bool breaks_line(std::string_view character) noexcept {
   return character == "\xE2\x80\xA8" || character == "\xE2\x80\xA9";  // U+2028 and U+2029.
 }
 
-// Appends `text` to `out` as one line of UTF-8. The function of a store, or another library, may
-// have written `text`. The escape of a byte is "\xNN".
+// Appends `text` to `out` as one line of UTF-8. Writes each byte of a control character, of a line
+// separator, or of invalid UTF-8 as "\xNN". The text may come from a function of a store or from
+// another library.
 void append_line(fixed_text& out, std::string_view text) noexcept {
   constexpr std::string_view hex = "0123456789abcdef";
   while (!text.empty()) {

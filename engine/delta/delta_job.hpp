@@ -81,7 +81,8 @@ class delta_services {
   std::shared_ptr<delta_user> user_;  // Destroyed last.
   engine_ptr engine_;
   engine_ptr host_engine_;  // The same as engine_ if the device is the host.
-  // Closes host_engine_. A load keeps the engine alive and ends in a thread of the engine, which
+  // Closes host_engine_ when this object is destroyed. The deleter of host_engine_ must not close
+  // the engine. A load can release the last reference in a thread of the engine, and this thread
   // cannot wait for itself. Destroyed before host_engine_.
   std::shared_ptr<engine> closed_at_end_;
   std::stop_source stop_;

@@ -68,8 +68,8 @@ class keeper_server {
     clock::time_point request_deadline;  // The request must arrive before this time.
     // The client count of the attached model. Null until a model is attached.
     std::shared_ptr<std::atomic<std::uint64_t>> client_count = nullptr;
-    // A request for a model that is not answered yet: no other version is served, or the answer
-    // could not be sent.
+    // A request for a model, if the keeper has not answered it yet. Either no other version is
+    // served, or the answer could not be sent.
     std::optional<keep_request> waiting = {};
     // If set, the answer could not be sent, and must be sent again at this time.
     std::optional<clock::time_point> retry_time = {};
@@ -84,8 +84,9 @@ class keeper_server {
   // Receives and answers the client's packet. Returns false if the connection must be closed.
   bool answer(connection& client) noexcept;
   bool answer_request(connection& client);
-  // Answers the waiting request of the client if its model can now be sent. Returns false if the
-  // connection must be closed.
+  // Answers the waiting request of the client, if possible: sends the model, or replies that no
+  // such model is served. A request for the next version waits until another version is served.
+  // Returns false if the connection must be closed.
   bool answer_waiting(connection& client) noexcept;
   // Sends the model. If this is not possible at present, sets `retry_time`. Returns false if the
   // connection must be closed.

@@ -19,10 +19,10 @@ struct common_fault {
 };
 
 // Checks that a load by ranks supports the options, and that the group can send memory of the
-// loader's device. Throws a common_fault otherwise. First calls check_same_call(). The other ranks
-// with valid options then fail with errc::mismatched_call. Throws an error instead of a
-// common_fault if check_same_call() throws, or if the group cannot send host memory, which
-// check_same_call() needs.
+// loader's device. Throws a common_fault otherwise. After a failed check, calls check_same_call()
+// before it throws, so that ranks with valid options fail with errc::mismatched_call. Throws an
+// error instead of a common_fault if check_same_call() throws, or if the group cannot send host
+// memory, which check_same_call() needs.
 void check_rank_load(const device& on, group& rank_group, const group_options& options);
 
 // Throws a common_fault if the range of a rank in dimension `dim` cuts a quantised block. `stored`

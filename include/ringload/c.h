@@ -469,8 +469,8 @@ typedef struct ringload_attribute {
   size_t cbor_bytes;
   int is_text;  // If not 0, the value is a text.
   /// The number of bytes of `key`, without the 0 byte at its end. A key from a file can contain
-  /// other 0 bytes. A writer refuses such a key. A program that passes another key to a writer must
-  /// set `key_bytes` to 0 or to the length of this key.
+  /// other 0 bytes. A writer refuses such a key. A program that changes `key` before it passes the
+  /// attribute to a writer must also set `key_bytes` to 0 or to the length of the new key.
   size_t key_bytes;
   /// The number of bytes of `text`, without the 0 byte at its end. A text from a file can contain
   /// other 0 bytes.

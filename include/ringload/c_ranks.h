@@ -15,9 +15,9 @@
 // for example RINGLOAD_INVALID_ARGUMENT. This rank first waits for the same call of the other
 // ranks, up to the time limit of the group.
 //
-// Any other failure of one rank ends the group, such as a source that cannot be opened, even if all
-// ranks fail with the same error. The cancellation or the release of a call before its end also
-// ends the group. After the group has ended, calls of the other ranks fail with
+// Any other failure of one rank ends the group, even if all ranks fail with the same error. An
+// example is a source that cannot be opened. The cancellation or the release of a call before its
+// end also ends the group. After the group has ended, calls of the other ranks fail with
 // RINGLOAD_SYSTEM_ERROR. The error text contains the reason.
 
 #include <ringload/c.h>

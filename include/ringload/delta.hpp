@@ -307,7 +307,7 @@ auto update_async(basic_loader<Executor>& used_loader, detail::list_argument<des
 ///
 /// Throws `ringload::error`. The code is `errc::ambiguous_source` if the folder has two full
 /// versions or two deltas with the same number, and `errc::unsupported_feature` if the store cannot
-/// list the folder. If a stop is requested while a server is awaited, throws ECANCELED.
+/// list the folder. A stop request ends the wait for a server. The error is then ECANCELED.
 RINGLOAD_EXPORT std::vector<version_info> list_versions(
     detail::path_argument folder, const std::vector<extension>& extensions = {},
     const std::stop_token& stop = {});

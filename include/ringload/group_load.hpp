@@ -116,9 +116,9 @@ RINGLOAD_EXPORT void begin_group_model(const std::shared_ptr<group_job>& job, gr
 /// If a call differs between ranks, the call fails with `errc::mismatched_call` on all ranks. If
 /// the arguments are the same on all ranks but invalid, for example because the tensor does not
 /// exist, the call fails on all ranks. After these two kinds of failure, the group can still be
-/// used. Any other failure of one rank ends the group, such as a source that cannot be opened, even
-/// if all ranks fail with the same error. On the failed rank, the call fails with the original
-/// error. On the other ranks, calls fail with `errc::rank_failed`.
+/// used. Any other failure of one rank ends the group, even if all ranks fail with the same error.
+/// An example is a source that cannot be opened. On the failed rank, the call fails with the
+/// original error. On the other ranks, calls fail with `errc::rank_failed`.
 ///
 /// Terminal and partial cancellation of a call end the group too. The call completes with
 /// `operation_aborted` when the rank has stopped its work. The other ranks get `errc::rank_failed`.

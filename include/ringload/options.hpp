@@ -149,9 +149,10 @@ struct loader_options {
   /// A load can reuse an allocation that is at most a quarter larger than needed. Reused memory is
   /// not zeroed, so the padding between tensors may contain bytes of an earlier load. GPU memory is
   /// kept only if the program has called release() or release_after() of `ringload/cuda.hpp`.
-  /// Without this call, work on the GPU may still use the memory. While work of release_after()
-  /// runs, a load does not wait for this memory, but allocates new memory. If the device has no
-  /// other memory, the load waits for at most 5 seconds, and then fails with `memory_exceeded`.
+  /// Without this call, work on the GPU may still use the memory. If work that was declared with
+  /// release_after() still uses kept memory, a load allocates new memory instead of waiting. If the
+  /// device has no free memory, the load waits for at most 5 seconds, and then fails with
+  /// `memory_exceeded`.
   std::uint64_t cached_bytes = 0;
   /// The number of threads that copy from the page cache and populate host memory, 1 to 64. The
   /// loader creates the same number of threads for decompression, but at most one for each
@@ -324,9 +325,8 @@ struct load_options {
   trace_function trace = nullptr;
   /// The `context` argument of `trace`. The caller must keep the object alive until the load has
   /// ended, the `load_operation` or the `tensor_stream` of the load is destroyed, and all their
-  /// operations have completed. The reason is that `load_step::handed_out` is also reported for a
-  /// tensor that is requested after the end of the load. An object that outlives the loader meets
-  /// this condition.
+  /// operations have completed. A tensor that is requested after the end of the load still reports
+  /// `load_step::handed_out`. An object that outlives the loader meets this condition.
   void* trace_context = nullptr;
 };
 

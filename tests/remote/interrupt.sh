@@ -8,9 +8,9 @@ bench=$3
 . "$(dirname "$0")/servers.sh"
 command -v python3 >/dev/null || skip "no python3"
 
-# silent_server.py ANSWERED: a file of 64 MiB. The server answers no request; requests that begin at
-# byte 0 (opening); or requests of at most 128 KiB (small). Prints its port, and a line for each
-# request that it does not answer.
+# silent_server.py ANSWERED: serves a file of 64 MiB. ANSWERED selects the requests that get an
+# answer: none; opening, which begin at byte 0; or small, which have at most 128 KiB. Prints its
+# port, and a line for each request that it does not answer.
 cat >"$work/silent_server.py" <<'PYTHON'
 import re
 import socket

@@ -53,7 +53,8 @@ def current_streams(tensors):
 
     The tensors are of PyTorch or of ringload. Other values are ignored.
     """
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)  # None while PyTorch is being imported.
+    # None if PyTorch is not imported, or is still being imported.
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if cuda is None or not cuda.is_initialized():
         return []
     devices = {
@@ -67,8 +68,8 @@ def current_streams(tensors):
 def wait_for_pytorch(tensors):
     """Waits for the work that PyTorch has queued on the current streams of the tensors' GPUs.
 
-    The library copies on its own streams, which do not wait for PyTorch's streams. Called before
-    every function of the library that takes tensors.
+    The library copies on its own streams, which do not wait for PyTorch's streams. The
+    caller must call this function before the library reads or writes the tensors.
     """
     for stream in current_streams(tensors):
         stream.synchronize()

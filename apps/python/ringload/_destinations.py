@@ -221,9 +221,10 @@ class Destinations:
         return [destination.fields() for destination in self._filled]
 
     def wait_for_pytorch(self):
-        """Waits until PyTorch does not use the destinations of the last fields().
+        """Waits for the work that PyTorch has queued on the destinations and temporary tensors.
 
-        The memory of a temporary tensor may have had another owner, whose kernels are queued.
+        The memory of a temporary tensor may have belonged to another tensor, and queued kernels may
+        still use this memory.
         """
         for stream in self._streams:
             stream.synchronize()
@@ -258,7 +259,7 @@ class Destinations:
             if destination.name not in lost and destination.temporary is not None:
                 destination.copy_back()
                 copied.append(destination.value)
-        wait_for_pytorch(copied)  # Only the current stream of this thread has the copies.
+        wait_for_pytorch(copied)  # The copies are queued on the current stream of this thread.
         for name, others in self._same.items():
             if name in lost:
                 lost.update(others)

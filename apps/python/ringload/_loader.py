@@ -55,9 +55,9 @@ class Loader(ProcessBound):
     _instead = "make one in each process"
 
     def __init__(self, device="cpu", *, hdf5=None, remote=None, offline=None, **limits):
-        """device: "cpu", "cuda:0", or "shared" for host memory that a Keeper can publish. "cuda" is
-            "cuda:0", which may differ from the current GPU of PyTorch. Or several devices: on(),
-            replicate(), spread() and shard() of a Selection choose among them.
+        """device: "cpu", "cuda:0", "shared" for host memory that a Keeper can publish, or a list of
+            devices. "cuda" means "cuda:0", which may differ from PyTorch's current GPU. on(),
+            replicate(), spread() and shard() of a Selection choose a device of the list.
         hdf5: True reads HDF5 files. None reads them if this ringload was built with HDF5.
         remote: None allows http(s)://, hf:// and s3:// sources, and downloads "owner/model" from
             the hub if the local cache lacks it. True does the same, and is an error if this

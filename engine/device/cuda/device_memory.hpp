@@ -82,7 +82,8 @@ struct taken_memory final : device_resource {
   ~taken_memory() override;
 
   boost::system::error_code wait_for_uses();
-  // Removes the uses that have ended. Sets `is_used` if other uses remain. Does not wait.
+  // Removes uses from the end of `uses` until a use has not ended. Sets `is_used` if a use remains.
+  // Does not wait.
   boost::system::error_code check_uses(bool& is_used);
 };
 

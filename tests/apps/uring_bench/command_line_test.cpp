@@ -163,8 +163,8 @@ TEST_CASE("stages take what a loader may use, as `ringload load` does and `tune`
 TEST_CASE("help states the limit of a cold block device, and the refusals of --with-fio") {
   for (const char* command : {"run", "sweep"}) {
     CHECK(helps_with(command, "A cold block device may have up to 1 %"));
-    CHECK(helps_with(command, "Several jobs are refused if buffered reads are cold"));
-    CHECK(helps_with(command, "--bytes is less than a block for each job"));
+    CHECK(helps_with(command, "More than one job is refused for cold buffered"));
+    CHECK(helps_with(command, "--bytes is less than one block for each job"));
   }
 }
 

@@ -61,7 +61,7 @@ TEST_CASE("net: without a cell of at most half of the connections the wall is un
     all.cells = {cell_with(connections, 1 << 20, 0.5, 0.3)};
     CHECK(all.wall() == net_wall::unknown);
     const std::string text = net_text(all);
-    CHECK(text.find("the wall is not known") != text.npos);
+    CHECK(text.find("the wall is unknown") != text.npos);
     CHECK(text.find("more connections give no more") == text.npos);
     std::string json;
     append_net(json, all);

@@ -61,7 +61,7 @@ complains '^uring-bench: error: --slots: the value is 1,025, expected 1 to 1,024
 if command -v fio >/dev/null; then
   expect 0 "$bench" stages "$work/model" --runs 2 --with-fio
   silent
-  grep -q '^Of fio: the drive alone ' "$work/out" || fail "no ratio to fio"
+  grep -q '^Compared with fio: the drive alone ' "$work/out" || fail "no ratio to fio"
   expect 0 "$bench" stages "$work/model" --runs 1 --with-fio --json
   for stage in fio disk loader kept; do
     [ -n "$(measured stages.$stage.cpu_ratio)" ] || fail "ratio of stage $stage"

@@ -35,7 +35,10 @@ def split_config(extra):
 
 
 def target_device(ours):
-    """Returns the device of the window: by default, and for "cuda", the current GPU."""
+    """Returns the device of the window.
+
+    The default is PyTorch's current GPU, or "cpu" without a GPU. "cuda" means the current GPU.
+    """
     import torch
 
     has_gpu = _core.has_cuda and torch.cuda.is_available()

@@ -18,7 +18,8 @@ from ._plan import ranges_of
 
 page = 4096
 _alignment = 64
-# A rank may read 64 KiB between two of its ranges, which is 1.6 % of a box of this size.
+# Boxes of at least this size are not small. A rank may read up to 64 KiB that it does not need
+# between two ranges, which is 1.6 % of 4 MiB.
 _box_bytes_min = 4 << 20
 _decoded = frozenset("deflate zlib zstd varint".split())
 _converted_to = frozenset("f64 f32 f16 bf16".split())
@@ -220,8 +221,8 @@ def _row_at(item, wanted):
 def has_small_boxes(files, infos, ranks):
     """Returns True if the boxes are so small that several ranks would read the same pages.
 
-    files: those of a Checkpoint. The number of boxes is not known. Each rank that saved usually has
-    one box of each tensor, and each rank that loads reads one.
+    files: those of a Checkpoint. The exact number of boxes is unknown. The estimate for each tensor
+    is one box in each data file or one box for each loading rank, whichever is larger.
     """
     if ranks == 1 or not any(format == "dcp" for _, _, format in files):
         return False

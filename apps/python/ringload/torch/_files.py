@@ -33,7 +33,8 @@ def _identities_of(checkpoint):
 def identities_near(source):
     """Returns the identities of the files in the folders of a source, keyed by path.
 
-    Other entries of the folders have None. The dictionary is empty if the source is not local.
+    The value is None for an entry that is not a regular file. The dictionary is empty if the source
+    is not local.
     """
     found = {}
     try:
@@ -59,7 +60,7 @@ def identities_near(source):
 def are_small(near):
     """Returns True if the files have few bytes together, so that a loader needs few buffers.
 
-    A folder among them may have more files.
+    Returns False if an entry is a folder, because the folder may contain more files.
     """
     if not 0 < len(near) < _near_max or None in near.values():
         return False
@@ -69,7 +70,7 @@ def are_small(near):
 def open_local(near, open_checkpoint):
     """Opens a checkpoint. Returns it, and the identities of its files.
 
-    near: the identities of the files near the source, which were taken before.
+    near: the result of identities_near() from before the open.
 
     The engine does not tell which file it has opened. If the file at a path has the same identity
     before and after the open, the open has opened this file. If the paths are not known before the

@@ -49,7 +49,8 @@ def load(source, *, process_group, plan=None, **options):
     options:
     dtype: floating-point tensors are converted to this type.
     select: one or several globs, or a function of a TensorInfo, that select the tensors.
-    device: "cpu" (default), or for groups of NCCL the current GPU. "cuda" is the current GPU.
+    device: the default is "cpu", or PyTorch's current GPU if the group uses NCCL. "cuda" means the
+        current GPU.
     transport: the transport of tensors between ranks. "group" uses calls of the group.
         "shared_memory" uses memory that all ranks of one machine map privately. "automatic"
         (default) uses shared memory if the ranks are on one machine and load to host memory.
@@ -64,7 +65,8 @@ def load(source, *, process_group, plan=None, **options):
     timeout: the longest wait for other ranks, in seconds. Default 300.
     route, strictness, nameless, remote, offline, hdf5: see ringload.load(). By default, nothing is
         written into the local cache of the hub. If a local folder of torch.distributed.checkpoint
-        has small boxes, the default route is the page cache, which the ranks of a machine share.
+        stores its tensors in small pieces (less than 4 MiB on average), the default route is the
+        page cache. The ranks of a machine share the page cache.
     """
     with stream(source, process_group=process_group, plan=plan, **options) as pairs:
         return dict(pairs)
