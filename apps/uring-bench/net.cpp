@@ -44,17 +44,18 @@ double seconds_since(clock::time_point begin) {
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
-// Calls `work` with a stop token, in a thread of its own. Requests a stop when the first signal is
-// received, and then throws `tool::interrupted`.
+// Calls `work` with a stop token. The first signal requests a stop. Throws `tool::interrupted`
+// after a signal, whatever the result of `work` is.
 template <class Work>
-auto stopped_by_signal(const Work& work) {
-  std::stop_source stop;
-  auto result = std::async(std::launch::async, [&] { return work(stop.get_token()); });
-  while (result.wait_for(20ms) != std::future_status::ready) {
-    if (tool::interrupt_signal() != 0) stop.request_stop();
+void stopped_by_signal(const Work& work) {
+  const tool::interrupt_stop stopping;
+  try {
+    work(stopping.token());
+  } catch (...) {
+    tool::throw_if_interrupted();
+    throw;
   }
   tool::throw_if_interrupted();
-  return result.get();
 }
 
 // A file of the target, with connections of its own.
@@ -201,25 +202,23 @@ class reading {
 
 double small_request(byte_source& source) {
   std::vector<std::byte> memory(1);
-  std::stop_source stop;
-  source_read read(source.bytes() - 1, memory);
-  read.stop = stop.get_token();
-  std::promise<void> ended;
-  auto end = ended.get_future();
-  const clock::time_point begin = clock::now();
-  source.read_async(read, [&](std::exception_ptr failed) {
-    if (failed) {
-      ended.set_exception(std::move(failed));
-    } else {
-      ended.set_value();
-    }
+  double seconds = 0;
+  stopped_by_signal([&](const std::stop_token& stop) {
+    source_read read(source.bytes() - 1, memory);
+    read.stop = stop;
+    std::promise<void> ended;
+    auto end = ended.get_future();
+    const clock::time_point begin = clock::now();
+    source.read_async(read, [&](std::exception_ptr failed) {
+      if (failed) {
+        ended.set_exception(std::move(failed));
+      } else {
+        ended.set_value();
+      }
+    });
+    end.get();
+    seconds = seconds_since(begin);
   });
-  while (end.wait_for(20ms) != std::future_status::ready) {
-    if (tool::interrupt_signal() != 0) stop.request_stop();
-  }
-  const double seconds = seconds_since(begin);
-  tool::throw_if_interrupted();
-  end.get();
   return seconds;
 }
 
